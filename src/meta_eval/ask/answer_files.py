@@ -42,37 +42,38 @@ Holding = Literal["requests", "answers", "golds"]
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """What `export` writes.
-
-    Attributes:
-        pack: The pack.
-        manifest: Its manifest.
-        evaluator: Its evaluator.
-        tasks: The tasks.
-        encoder: Makes token ids; None if the form takes none, or the tokenizer is not on this machine.
-        force: Whether the requests ask for log-probabilities alone: those of kind ``force`` and ``choices``.
-        edited: Files of the pack that were edited after prepare.
-    """
+    """What `export` writes."""
 
     pack: Path
+    """The pack."""
+
     manifest: Manifest
+    """Its manifest."""
+
     evaluator: Evaluator
+    """Its evaluator."""
+
     tasks: Sequence[str]
+    """The tasks."""
+
     encoder: Encoder | None
+    """Makes token ids; None if the form takes none, or the tokenizer is not on this machine."""
+
     force: bool
+    """Whether the requests ask for log-probabilities alone: those of kind ``force`` and ``choices``."""
+
     edited: Sequence[str]
+    """Files of the pack that were edited after prepare."""
 
 
 class AnswerForm(ABC):
-    """A form of files of requests and answers.
-
-    Attributes:
-        name: As ``--to`` has it.
-        takes_token_ids: Whether its requests hold token ids.
-    """
+    """A form of files of requests and answers."""
 
     name: ClassVar[str]
+    """As ``--to`` has it."""
+
     takes_token_ids: ClassVar[bool] = False
+    """Whether its requests hold token ids."""
 
     @abstractmethod
     def find_kind(self, line: object) -> Holding | None:
@@ -376,32 +377,38 @@ Names = Mapping[str, Mapping[str, str | None]]
 
 @dataclass(slots=True)
 class Answers:
-    """The content of several files of answers.
-
-    Attributes:
-        by_key: By id and request_sha256. The first of several equal answers.
-        failed: By id and request_sha256, if every attempt failed. The last attempt.
-        doubled: By id and request_sha256: the places of two different answers.
-        cut_off: Places of lines that are not JSON.
-        otherwise: By id: the place of an answer that repeats its request. If no answer fits today's request, this shows
-            that the request has changed.
-        settings: By the hash of the settings of `meta-eval run`: the first file that names it.
-        orders: By the hash of the seed of a random order: the first file that names it.
-        second: The files of second answers to docs, which change no score.
-        endpoint: What each run of `meta-eval run` noted about its endpoint, in the order of lines.
-        deployments: Sets of endpoints that a run said to be one deployment.
-    """
+    """The content of several files of answers."""
 
     by_key: dict[Key, Answer] = field(default_factory=dict)
+    """By id and request_sha256. The first of several equal answers."""
+
     failed: dict[Key, Answer] = field(default_factory=dict)
+    """By id and request_sha256, if every attempt failed. The last attempt."""
+
     doubled: dict[Key, tuple[str, str]] = field(default_factory=dict)
+    """By id and request_sha256: the places of two different answers."""
+
     cut_off: list[str] = field(default_factory=list)
+    """Places of lines that are not JSON."""
+
     otherwise: dict[str, str] = field(default_factory=dict)
+    """By id: the place of an answer that repeats its request. If no answer fits today's request, this shows that the
+    request has changed."""
+
     settings: dict[str, str] = field(default_factory=dict)
+    """By the hash of the settings of `meta-eval run`: the first file that names it."""
+
     orders: dict[str, str] = field(default_factory=dict)
+    """By the hash of the seed of a random order: the first file that names it."""
+
     second: list[str] = field(default_factory=list)
+    """The files of second answers to docs, which change no score."""
+
     endpoint: list[Mapping[str, Any]] = field(default_factory=list)
+    """What each run of `meta-eval run` noted about its endpoint, in the order of lines."""
+
     deployments: list[frozenset[str]] = field(default_factory=list)
+    """Sets of endpoints that a run said to be one deployment."""
 
     def key(self, request_id: str, request_sha256: str) -> Key:
         """The key of the answer to a request. Prefers an answer that repeats the whole request."""

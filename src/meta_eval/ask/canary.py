@@ -177,19 +177,19 @@ ENOUGH_TOKENS, ENOUGH_DOCS = 64, 6
 
 @dataclass(frozen=True, slots=True)
 class CanaryEvidence:
-    """Log-probabilities of some recorded answers.
-
-    Attributes:
-        docs: The mean log-probability of a token by request, in nats.
-        tokens: Number of all tokens.
-        top: The share of likeliest tokens, 0 to 1.
-        logprob: The mean log-probability of a token, in nats.
-    """
+    """Log-probabilities of some recorded answers."""
 
     docs: Mapping[str, float]
+    """The mean log-probability of a token by request, in nats."""
+
     tokens: int
+    """Number of all tokens."""
+
     top: float
+    """The share of likeliest tokens, 0 to 1."""
+
     logprob: float
+    """The mean log-probability of a token, in nats."""
 
     @property
     def _is_enough(self) -> bool:
@@ -303,33 +303,40 @@ class CanaryError(BackendError):
 
 @dataclass(frozen=True, slots=True)
 class AnswerComparison:
-    """An answer compared with the recorded answer.
-
-    Attributes:
-        id: The id of the request.
-        tokens: Tokens of the prompt; None if unknown.
-        alike: Texts: tokens of the common prefix, or characters without a tokenizer.
-        of: Texts: tokens of the recorded text.
-        identical: Texts: whether they are exactly equal.
-        empty: Texts: how the text is degenerate; ``""`` if it is not.
-        header: Texts: whether it begins with the header of a turn, which a chat template adds.
-        opening: Texts: the first token.
-        same: Choices: whether the likeliest choice is the same.
-        off: Choices: the largest difference of two probabilities, normalised over the continuations.
-        flat: Choices: whether all are equal or not a number.
-    """
+    """An answer compared with the recorded answer."""
 
     id: str
+    """The id of the request."""
+
     tokens: int | None
+    """Tokens of the prompt; None if unknown."""
+
     alike: int = 0
+    """Texts: tokens of the common prefix, or characters without a tokenizer."""
+
     of: int = 0
+    """Texts: tokens of the recorded text."""
+
     identical: bool = False
+    """Texts: whether they are exactly equal."""
+
     empty: str = ""
+    """Texts: how the text is degenerate; ``""`` if it is not."""
+
     header: bool = False
+    """Texts: whether it begins with the header of a turn, which a chat template adds."""
+
     opening: Any = None
+    """Texts: the first token."""
+
     same: bool | None = None
+    """Choices: whether the likeliest choice is the same."""
+
     off: float = 0.0
+    """Choices: the largest difference of two probabilities, normalised over the continuations."""
+
     flat: bool = False
+    """Choices: whether all are equal or not a number."""
 
 
 # A text as its tokens, or as its characters.
@@ -424,31 +431,37 @@ def _shares(values: Sequence[float]) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The findings of a canary.
-
-    Attributes:
-        texts: Number of texts that were compared.
-        begin: Number of these with the recorded first token.
-        prefix: The mean share of the recorded text's tokens in the common prefix, 0 to 1.
-        identical: Number of exactly equal texts.
-        choices: Number of choice docs that were compared.
-        same: Number of these with the recorded likeliest continuation.
-        off: The median difference of two normalised probabilities, the largest of each doc.
-        forced: Number of forced tokens of recorded answers; 0 if the engine cannot force.
-        top: The share of these that are the likeliest at their place, 0 to 1; None without.
-        logprob: Their mean log-probability, in nats; None without.
-    """
+    """The findings of a canary."""
 
     texts: int
+    """Number of texts that were compared."""
+
     begin: int
+    """Number of these with the recorded first token."""
+
     prefix: float
+    """The mean share of the recorded text's tokens in the common prefix, 0 to 1."""
+
     identical: int
+    """Number of exactly equal texts."""
+
     choices: int
+    """Number of choice docs that were compared."""
+
     same: int
+    """Number of these with the recorded likeliest continuation."""
+
     off: float
+    """The median difference of two normalised probabilities, the largest of each doc."""
+
     forced: int = 0
+    """Number of forced tokens of recorded answers; 0 if the engine cannot force."""
+
     top: float | None = None
+    """The share of these that are the likeliest at their place, 0 to 1; None without."""
+
     logprob: float | None = None
+    """Their mean log-probability, in nats; None without."""
 
     @classmethod
     def of(cls, seen: Sequence[AnswerComparison], evidence: CanaryEvidence | None = None) -> Summary:

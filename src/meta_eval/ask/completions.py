@@ -43,12 +43,10 @@ class Forcing(ABC):
 
     A package registers it by an entry point of the group ``meta_eval.forcings``. It is loaded for a server that scores
     no tokens of a prompt.
-
-    Attributes:
-        name: Its name in messages.
     """
 
     name: str
+    """Its name in messages."""
 
     @abstractmethod
     def build_probe(self, prompt: Sequence[int], ids: Sequence[int]) -> dict[str, Any]:
@@ -111,22 +109,23 @@ _LONGEST = 4 * 2**20
 
 @dataclass(slots=True)
 class Abilities:
-    """The abilities of a server.
-
-    Attributes:
-        token_ids: Whether it takes prompts as token ids and uses exactly these.
-        extras: Those of `EXTRAS` that it accepts.
-        labels: Whether it returns log-probabilities of named tokens; None until tried.
-        forced: How it returns log-probabilities of given tokens: a name of `FORCED` or of ``forcing``, ``""`` if it
-            does not; None until tried.
-        forcing: What makes it write the tokens, where it scores none of a prompt.
-    """
+    """The abilities of a server."""
 
     token_ids: bool = True
+    """Whether it takes prompts as token ids and uses exactly these."""
+
     extras: dict[str, Any] = field(default_factory=lambda: dict(EXTRAS))
+    """Those of `EXTRAS` that it accepts."""
+
     labels: bool | None = None
+    """Whether it returns log-probabilities of named tokens; None until tried."""
+
     forced: str | None = None
+    """How it returns log-probabilities of given tokens: a name of `FORCED` or of ``forcing``, ``""`` if it does not;
+    None until tried."""
+
     forcing: Forcing | None = None
+    """What makes it write the tokens, where it scores none of a prompt."""
 
 
 def build_text_request(request: Request, *, seed: int, end: Sequence[str], can: Abilities) -> dict[str, Any]:

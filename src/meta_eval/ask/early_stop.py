@@ -35,19 +35,19 @@ _FIRST, _GROWTH = 64, 0.25
 
 @dataclass(frozen=True, slots=True)
 class StopRules:
-    """What is to be decided before a run may stop.
-
-    Attributes:
-        tasks: The tasks that decide; others are not asked.
-        margins: By task its own margin, from 0 to 1; None where it has none.
-        margin: That of the mean.
-        weights: What a task counts in the mean.
-    """
+    """What is to be decided before a run may stop."""
 
     tasks: Sequence[str]
+    """The tasks that decide; others are not asked."""
+
     margins: Mapping[str, float | None]
+    """By task its own margin, from 0 to 1; None where it has none."""
+
     margin: float
+    """That of the mean."""
+
     weights: Weighting
+    """What a task counts in the mean."""
 
 
 # Reads the rules, from the pack, its tasks that are asked, and the settings of the run.

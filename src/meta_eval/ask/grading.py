@@ -33,17 +33,16 @@ from meta_eval.verb_options import GradingOptions, ScoringOptions
 
 @dataclass(slots=True)
 class Matched:
-    """The answers of a task.
-
-    Attributes:
-        docs: By doc, in the order of the task: the answer to each repeat. Only docs with all repeats answered.
-        cut_by_us: Number of texts that continued after a stop sequence.
-        cut_early: Number of texts that ended with ``length`` before max_tokens.
-    """
+    """The answers of a task."""
 
     docs: dict[int, list[Answer]] = field(default_factory=dict)
+    """By doc, in the order of the task: the answer to each repeat. Only docs with all repeats answered."""
+
     cut_by_us: int = 0
+    """Number of texts that continued after a stop sequence."""
+
     cut_early: int = 0
+    """Number of texts that ended with ``length`` before max_tokens."""
 
 
 @dataclass(slots=True)
@@ -220,25 +219,28 @@ _BOOTSTRAP_ITERS = 1000
 
 @dataclass(slots=True)
 class Graded:
-    """The result of grading.
-
-    Attributes:
-        results: The results file. The samples are beside it.
-        model: The model that gave the answers.
-        speed: Tokens and seconds of the answers.
-        scores: By task: ``metric,filter`` to a score from 0 to 1, by the task's own aggregation.
-        missing: Number of requests without an answer. They are left out.
-        failed: Number of requests that failed at every attempt. They are left out.
-        broken: By task: why it could not be graded. The other tasks were graded.
-    """
+    """The result of grading."""
 
     results: Path
+    """The results file. The samples are beside it."""
+
     model: str
+    """The model that gave the answers."""
+
     speed: Speed
+    """Tokens and seconds of the answers."""
+
     scores: dict[str, dict[str, float]] = field(default_factory=dict)
+    """By task: ``metric,filter`` to a score from 0 to 1, by the task's own aggregation."""
+
     missing: int = 0
+    """Number of requests without an answer. They are left out."""
+
     failed: int = 0
+    """Number of requests that failed at every attempt. They are left out."""
+
     broken: dict[str, str] = field(default_factory=dict)
+    """By task: why it could not be graded. The other tasks were graded."""
 
 
 def grade_answers(answers: Sequence[Path], pack: Path, options: GradingOptions) -> Graded:

@@ -318,17 +318,16 @@ _RESTART = "Move the answers and this file away to start again"
 
 @dataclass(frozen=True, slots=True)
 class RunOrder:
-    """The order of one run.
-
-    Attributes:
-        seed: What the order is drawn with.
-        seed_sha256: Its hash, in hex.
-        secret: Whether the seed was drawn; else the user named it.
-    """
+    """The order of one run."""
 
     seed: str
+    """What the order is drawn with."""
+
     seed_sha256: str
+    """Its hash, in hex."""
+
     secret: bool
+    """Whether the seed was drawn; else the user named it."""
 
     def sort(self, names: Iterable[tuple[str, int]], what: str) -> list[tuple[str, int]]:
         """Put docs, each a task and a number, into an order of their own for this purpose."""

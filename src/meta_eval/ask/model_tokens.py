@@ -30,7 +30,6 @@ class Encoder:
         end: The end token. As in lm-eval, it stands for an empty prompt if the tokenizer has no BOS.
 
     Attributes:
-        bos: The token before each prompt, or None.
         empty_prompt: The tokens that stand for an empty prompt.
 
     Raises:
@@ -38,6 +37,7 @@ class Encoder:
     """
 
     bos: int | None
+    """The token before each prompt, or None."""
 
     def __init__(
         self, tokenizer: Tokenizer, *, needs_bos: bool = True, add_bos: bool = True, end: str | None = None
@@ -80,16 +80,14 @@ class Encoder:
 
 @dataclass(frozen=True, slots=True)
 class ModelTokens:
-    """A model's tokenizer and end token.
-
-    Attributes:
-        encoder: Makes token ids of requests; None without the tokenizer.
-        end: The end token as text, which ends every answer. Llama's instruct models end at ``<|eot_id|>``; a model
-            without it in generation_config.json would go on. None if unknown.
-    """
+    """A model's tokenizer and end token."""
 
     encoder: Encoder | None
+    """Makes token ids of requests; None without the tokenizer."""
+
     end: str | None
+    """The end token as text, which ends every answer. Llama's instruct models end at ``<|eot_id|>``; a model without it
+    in generation_config.json would go on. None if unknown."""
 
     @property
     def ends(self) -> tuple[str, ...]:

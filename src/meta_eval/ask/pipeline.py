@@ -76,39 +76,49 @@ class Interrupted(KeyboardInterrupt):
 
 @dataclass(slots=True)
 class RunResult:
-    """The result of a run.
-
-    Attributes:
-        pack: The folder of the pack.
-        answers: The files of answers of all shards.
-        engine: The engine; None if there was nothing to ask.
-        before: Number of requests answered before it began.
-        asked: Number of requests that it sent.
-        failed: Number of requests that failed on every attempt.
-        canary: The findings of the canary; None without a canary.
-        last: The tasks that were finished when nothing else was left to ask: they are graded only once.
-        left_out: The tasks that the engine cannot answer, each with the reason.
-        unanswered: Number of requests without an answer by task, if nothing was to be asked.
-        graded: Scores and the results file; None for a shard, which is graded when all are done.
-        stopped: The decision of a run that stopped early.
-        asked_again: Requests that were asked a second time.
-        order: The random order of its docs; None where there is none.
-    """
+    """The result of a run."""
 
     pack: Path
+    """The folder of the pack."""
+
     answers: list[Path] = field(default_factory=list)
+    """The files of answers of all shards."""
+
     engine: str | None = None
+    """The engine; None if there was nothing to ask."""
+
     before: int = 0
+    """Number of requests answered before it began."""
+
     asked: int = 0
+    """Number of requests that it sent."""
+
     failed: int = 0
+    """Number of requests that failed on every attempt."""
+
     canary: Summary | None = None
+    """The findings of the canary; None without a canary."""
+
     last: list[str] = field(default_factory=list)
+    """The tasks that were finished when nothing else was left to ask: they are graded only once."""
+
     left_out: dict[str, str] = field(default_factory=dict)
+    """The tasks that the engine cannot answer, each with the reason."""
+
     unanswered: dict[str, int] = field(default_factory=dict)
+    """Number of requests without an answer by task, if nothing was to be asked."""
+
     graded: Graded | None = None
+    """Scores and the results file; None for a shard, which is graded when all are done."""
+
     stopped: State | None = None
+    """The decision of a run that stopped early."""
+
     asked_again: int = 0
+    """Requests that were asked a second time."""
+
     order: RunOrder | None = None
+    """The random order of its docs; None where there is none."""
 
 
 def run_pack(

@@ -97,23 +97,25 @@ TextKey = tuple[str, str, int]
 
 @dataclass(frozen=True, slots=True)
 class RunText:
-    """The generated answer of a run to a doc.
-
-    Attributes:
-        task: The task.
-        doc: lm-eval's number of the doc.
-        text: The answer, cut at the first stop sequence, without an end token.
-        scoring_sha256: The hash of the request that scores this text behind its prompt; None for an empty text.
-        stop: The stop sequences of the request.
-        max_tokens: The largest number of tokens of an answer; 0 if unknown.
-    """
+    """The generated answer of a run to a doc."""
 
     task: str
+    """The task."""
+
     doc: int
+    """lm-eval's number of the doc."""
+
     text: str
+    """The answer, cut at the first stop sequence, without an end token."""
+
     scoring_sha256: str | None
+    """The hash of the request that scores this text behind its prompt; None for an empty text."""
+
     stop: tuple[str, ...] = ()
+    """The stop sequences of the request."""
+
     max_tokens: int = 0
+    """The largest number of tokens of an answer; 0 if unknown."""
 
 
 def read_run_texts(run: Run, side: str) -> tuple[dict[TextKey, RunText], Counter[str]]:

@@ -25,44 +25,54 @@ Key = tuple[str, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request to a model.
-
-    Attributes:
-        id: ``TASK/DOC``. With several requests per doc ``TASK/DOC/N``.
-        task: The task.
-        doc: lm-eval's number of the doc.
-        repeat: The repeat, or the index of the first choice behind this prompt.
-        kind: The name of its `RequestKind`: ``generate`` (a text is answered with a text), ``chat`` (messages are
-            answered with a message), ``choices`` (log-likelihood of each continuation), ``force`` (log-probability of
-            each token of the only continuation), or that of a package.
-        prompt: The text, without BOS. For chat: a JSON object with ``messages`` and the other fields of the endpoint's
-            body that belong to this doc (``tools``, …), never ``model``.
-        stop: Stop sequences.
-        max_tokens: Maximum number of tokens of an answer. 0 for choices and force.
-        settings: Other generation settings of the task (``temperature``, ``do_sample``, …).
-        continuations: The choices. For force, the given text.
-        needs_greedy: Whether the score uses the information that a continuation is greedy.
-        prompt_ids: The prompt with exactly one BOS, ready to be sent; None for chat, or if the model's tokenizer is not
-            on this machine. Like the next two no part of what is asked: neither equality nor the hash depends on it.
-        continuation_ids: The tokens of each continuation after the prompt. For force, those of the only text. None
-            likewise.
-        top_k: For force: how many likeliest tokens to return for each place.
-    """
+    """A request to a model."""
 
     id: str
+    """``TASK/DOC``. With several requests per doc ``TASK/DOC/N``."""
+
     task: str
+    """The task."""
+
     doc: int
+    """lm-eval's number of the doc."""
+
     repeat: int
+    """The repeat, or the index of the first choice behind this prompt."""
+
     kind: str
+    """The name of its `RequestKind`: ``generate`` (a text is answered with a text), ``chat`` (messages are answered
+    with a message), ``choices`` (log-likelihood of each continuation), ``force`` (log-probability of each token of the
+    only continuation), or that of a package."""
+
     prompt: str
+    """The text, without BOS. For chat: a JSON object with ``messages`` and the other fields of the endpoint's body that
+    belong to this doc (``tools``, …), never ``model``."""
+
     stop: tuple[str, ...] = ()
+    """Stop sequences."""
+
     max_tokens: int = 0
+    """Maximum number of tokens of an answer. 0 for choices and force."""
+
     settings: Mapping[str, Any] | None = None
+    """Other generation settings of the task (``temperature``, ``do_sample``, …)."""
+
     continuations: tuple[str, ...] = ()
+    """The choices. For force, the given text."""
+
     needs_greedy: bool = False
+    """Whether the score uses the information that a continuation is greedy."""
+
     prompt_ids: Sequence[int] | None = field(default=None, compare=False)
+    """The prompt with exactly one BOS, ready to be sent; None for chat, or if the model's tokenizer is not on this
+    machine. Like the next two no part of what is asked: neither equality nor the hash depends on it."""
+
     continuation_ids: Sequence[Sequence[int]] | None = field(default=None, compare=False)
+    """The tokens of each continuation after the prompt. For force, those of the only text. None likewise."""
+
     top_k: int = field(default=0, compare=False)
+    """For force: how many likeliest tokens to return for each place."""
+
     _hashes: tuple[str, str] | None = field(default=None, init=False, repr=False, compare=False)
 
     @property

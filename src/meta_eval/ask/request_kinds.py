@@ -37,33 +37,32 @@ _BATCH = 128
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """The recorded answer to a doc.
-
-    Attributes:
-        text: For requests that a text answers.
-        nlls: For ``choices``: negative log-likelihood of each continuation, in nats.
-    """
+    """The recorded answer to a doc."""
 
     text: str | None = None
+    """For requests that a text answers."""
+
     nlls: Sequence[float] = ()
+    """For ``choices``: negative log-likelihood of each continuation, in nats."""
 
 
 class RequestKind(ABC):
-    """A kind of requests.
-
-    Attributes:
-        name: As files of requests and the ``kinds`` of a `Backend` have it.
-        refusal: What a backend lacks that cannot answer it: goes on behind "backend NAME".
-        subject: What cannot be scored then, in warnings; None for the task itself.
-        answered_by_text: Whether a generated text answers it.
-        tokens_after: Tokens that an engine generates behind those of prompt and answer.
-    """
+    """A kind of requests."""
 
     name: ClassVar[str]
+    """As files of requests and the ``kinds`` of a `Backend` have it."""
+
     refusal: ClassVar[str]
+    """What a backend lacks that cannot answer it: goes on behind "backend NAME"."""
+
     subject: ClassVar[str | None] = None
+    """What cannot be scored then, in warnings; None for the task itself."""
+
     answered_by_text: ClassVar[bool] = False
+    """Whether a generated text answers it."""
+
     tokens_after: ClassVar[int] = 0
+    """Tokens that an engine generates behind those of prompt and answer."""
 
     @abstractmethod
     def takes(self, output_type: str, asked_as: str) -> bool:

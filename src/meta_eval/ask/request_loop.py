@@ -176,23 +176,25 @@ FOLDER = "rerun"
 
 @dataclass(slots=True)
 class SecondAnswers:
-    """The second answers of one run.
-
-    Attributes:
-        journal: Where they are kept; entered only while docs are asked again.
-        grading: Of the pack.
-        manifest: Of the pack.
-        run_requests: What the run asks.
-        count: How many docs have a second answer when it ends.
-        asked: Requests that were asked again.
-    """
+    """The second answers of one run."""
 
     journal: Journal
+    """Where they are kept; entered only while docs are asked again."""
+
     grading: Grading
+    """Of the pack."""
+
     manifest: Manifest
+    """Of the pack."""
+
     run_requests: PendingRequests
+    """What the run asks."""
+
     count: int
+    """How many docs have a second answer when it ends."""
+
     asked: int = 0
+    """Requests that were asked again."""
 
     @property
     def pending(self) -> bool:

@@ -30,15 +30,13 @@ class ExtensionError(UserError):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Extension:
-    """What packages offer under a name. Two are equal only if they are one object.
-
-    Attributes:
-        name: The name.
-        points: The entry points of this name: more than one where several classes claim it.
-    """
+    """What packages offer under a name. Two are equal only if they are one object."""
 
     name: str
+    """The name."""
+
     points: tuple[EntryPoint, ...]
+    """The entry points of this name: more than one where several classes claim it."""
 
     @property
     def is_shipped(self) -> bool:

@@ -74,15 +74,13 @@ class NotYamlError(YamlError):
 
 @dataclass(frozen=True, slots=True)
 class Yaml:
-    """A parsed document.
-
-    Attributes:
-        tree: Of dict, list, str, int, float, bool and None, and of what constructors of tags return.
-        lines: The line of each key and item, by path. Counts from 1.
-    """
+    """A parsed document."""
 
     tree: Any
+    """Of dict, list, str, int, float, bool and None, and of what constructors of tags return."""
+
     lines: Mapping[_Place, int]
+    """The line of each key and item, by path. Counts from 1."""
 
 
 def read_yaml(path: Path, *, error: type[UserError], hint: str | None = None) -> Yaml:

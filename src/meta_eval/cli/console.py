@@ -113,13 +113,10 @@ def warn(message: str, console: SafeConsole = err) -> None:
 
 
 class _Notes(logging.Handler):
-    """Show the warnings that the library logs. Templates log to their own loggers, which `verify` reads.
-
-    Attributes:
-        console: Where to print. A progress bar sets its own console, and the notes appear above the bar.
-    """
+    """Show the warnings that the library logs. Templates log to their own loggers, which `verify` reads."""
 
     console: SafeConsole = err
+    """Where to print. A progress bar sets its own console, and the notes appear above the bar."""
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.name == log.name:

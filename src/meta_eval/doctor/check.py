@@ -20,19 +20,19 @@ Status = Literal["passed", "failed", "not checked"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A line for the user.
-
-    Attributes:
-        name: What was checked, in a word or two.
-        status: The result. Also "not checked" if another fault hides it.
-        what: What was seen, or why it was not checked.
-        hint: What to do about a failure, with the command if there is one. None otherwise.
-    """
+    """A line for the user."""
 
     name: str
+    """What was checked, in a word or two."""
+
     status: Status
+    """The result. Also "not checked" if another fault hides it."""
+
     what: str
+    """What was seen, or why it was not checked."""
+
     hint: str | None = None
+    """What to do about a failure, with the command if there is one. None otherwise."""
 
     def __str__(self) -> str:
         end = "" if self.what.endswith("?") else "."
@@ -53,17 +53,16 @@ def not_checked(name: str, why: str) -> Finding:
 
 @dataclass(frozen=True, slots=True)
 class CheckedPack:
-    """A pack that is checked.
-
-    Attributes:
-        folder: Where it is.
-        manifest: Its manifest: tasks, backend, settings of the run.
-        prompts: Of each task, all prompts; none where the docs are missing or damaged.
-    """
+    """A pack that is checked."""
 
     folder: Path
+    """Where it is."""
+
     manifest: Manifest
+    """Its manifest: tasks, backend, settings of the run."""
+
     prompts: Mapping[str, Prompts]
+    """Of each task, all prompts; none where the docs are missing or damaged."""
 
 
 class Check(ABC):

@@ -264,17 +264,16 @@ class _AnswerChecks:
 
 @dataclass(frozen=True, slots=True)
 class EngineChecks:
-    """The checks of an engine.
-
-    Attributes:
-        engine: The engine that answered.
-        seconds: Time to answer, without the start.
-        checks: In the order in which to fix failures.
-    """
+    """The checks of an engine."""
 
     engine: str
+    """The engine that answered."""
+
     seconds: float
+    """Time to answer, without the start."""
+
     checks: Sequence[Finding]
+    """In the order in which to fix failures."""
 
     @property
     def passed(self) -> bool:

@@ -28,21 +28,22 @@ END = list_families()[0].end_of_turn
 
 @dataclass(frozen=True, slots=True)
 class KnownAnswer:
-    """A prompt with the model's answer.
-
-    Attributes:
-        group: What the prompt tests.
-        request: The request.
-        tokens: Length of the prompt without BOS.
-        texts: For ``generate``, by number of BOS: the text and its finish reason.
-        choices: For ``choices``, by number of BOS: each log-likelihood in nats, and whether it is greedy.
-    """
+    """A prompt with the model's answer."""
 
     group: str
+    """What the prompt tests."""
+
     request: Request
+    """The request."""
+
     tokens: int
+    """Length of the prompt without BOS."""
+
     texts: Sequence[tuple[str, str]] = ()
+    """For ``generate``, by number of BOS: the text and its finish reason."""
+
     choices: Sequence[Sequence[tuple[float, bool]]] = ()
+    """For ``choices``, by number of BOS: each log-likelihood in nats, and whether it is greedy."""
 
 
 def find_model_folder() -> Path:

@@ -31,64 +31,83 @@ class AnswersError(UserError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """An answer to a request: a text, choices, tokens or an error.
-
-    Attributes:
-        id: The id of the request.
-        where: File and line. Empty of an answer that just came.
-        prompt_sha256: SHA-256 of the answered prompt. None if the line does not repeat it.
-        request_sha256: SHA-256 of the whole request, or its first `SHORT` digits. None likewise.
-        text: The generated text without stop text and end token, or the content of a chat message, ``""`` without. None
-            for choices and tokens.
-        choices: Per continuation: its log-likelihood in nats, summed over tokens, and whether greedy decoding gives it
-            (None if unknown). Empty for texts.
-        reasoning: What the model thought before its message, kept apart and never graded. None if nothing.
-        tool_calls: The tool calls of a chat message, in order.
-        finish_reason: ``stop``, ``tool_calls``, ``length`` if max_tokens cut the text, ``content_filter`` if the server
-            did. None if unknown.
-        token_ids: Token ids of the text, if the engine returns them. Not read from files.
-        prompt_tokens: Tokens of the prompt, with BOS.
-        completion_tokens: Tokens of the answer.
-        cached_tokens: Tokens of the prompt that came from a cache.
-        tokens: Log-probabilities of a given text. None for other answers.
-        error: Why the request failed, or None.
-        retry: Whether a retry may help after an error.
-        engine: The engine that answered.
-        model: The model that was asked; where the line does not say, the one that answered.
-        started, ended: Seconds since 1970.
-        place: The place of its doc in a random order, from 0. None in any other order.
-        response_model: The model that the response names, in the spelling of the request if it is that. None if it
-            names none.
-        endpoint: The hash of the address that answered, or `OWN_SERVER`. None if unknown.
-        tools_lost: Whether a check before it found that the endpoint leaves tools out of its prompts.
-        is_chat: Whether it answers chat messages also where the prompt of the pack is a text.
-    """
+    """An answer to a request: a text, choices, tokens or an error."""
 
     id: str
+    """The id of the request."""
+
     where: str = ""
+    """File and line. Empty of an answer that just came."""
+
     prompt_sha256: str | None = None
+    """SHA-256 of the answered prompt. None if the line does not repeat it."""
+
     request_sha256: str | None = None
+    """SHA-256 of the whole request, or its first `SHORT` digits. None likewise."""
+
     text: str | None = None
+    """The generated text without stop text and end token, or the content of a chat message, ``""`` without. None for
+    choices and tokens."""
+
     choices: Sequence[tuple[float, bool | None]] = ()
+    """Per continuation: its log-likelihood in nats, summed over tokens, and whether greedy decoding gives it (None if
+    unknown). Empty for texts."""
+
     reasoning: str | None = None
+    """What the model thought before its message, kept apart and never graded. None if nothing."""
+
     tool_calls: tuple[ToolCall, ...] = ()
+    """The tool calls of a chat message, in order."""
+
     finish_reason: str | None = None
+    """``stop``, ``tool_calls``, ``length`` if max_tokens cut the text, ``content_filter`` if the server did. None if
+    unknown."""
+
     token_ids: Sequence[int] | None = None
+    """Token ids of the text, if the engine returns them. Not read from files."""
+
     prompt_tokens: int | None = None
+    """Tokens of the prompt, with BOS."""
+
     completion_tokens: int | None = None
+    """Tokens of the answer."""
+
     cached_tokens: int | None = None
+    """Tokens of the prompt that came from a cache."""
+
     tokens: TokenLogprobs | None = None
+    """Log-probabilities of a given text. None for other answers."""
+
     error: str | None = None
+    """Why the request failed, or None."""
+
     retry: bool = True
+    """Whether a retry may help after an error."""
+
     engine: str | None = None
+    """The engine that answered."""
+
     model: str | None = None
+    """The model that was asked; where the line does not say, the one that answered."""
+
     started: float | None = None
     ended: float | None = None
+    """Seconds since 1970."""
+
     place: int | None = None
+    """The place of its doc in a random order, from 0. None in any other order."""
+
     response_model: str | None = None
+    """The model that the response names, in the spelling of the request if it is that. None if it names none."""
+
     endpoint: str | None = None
+    """The hash of the address that answered, or `OWN_SERVER`. None if unknown."""
+
     tools_lost: bool = False
+    """Whether a check before it found that the endpoint leaves tools out of its prompts."""
+
     is_chat: bool = False
+    """Whether it answers chat messages also where the prompt of the pack is a text."""
 
     @property
     def key(self) -> tuple[str, str | None]:

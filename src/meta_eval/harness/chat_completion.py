@@ -67,15 +67,13 @@ def _is_call_in_text(content: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A tool call.
-
-    Attributes:
-        name: The name of the function.
-        arguments: The arguments, as the raw text that the endpoint gave; it may not be JSON.
-    """
+    """A tool call."""
 
     name: str
+    """The name of the function."""
+
     arguments: str
+    """The arguments, as the raw text that the endpoint gave; it may not be JSON."""
 
     def as_json(self) -> dict[str, str]:
         """The form of answers files."""
@@ -84,24 +82,25 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ChatChoice:
-    """An answer to chat messages.
-
-    Attributes:
-        content: The text, without reasoning; ``""`` if the message has none.
-        reasoning: What the model thought; None if nothing.
-        tool_calls: The calls, in order.
-        finish_reason: ``stop``, ``tool_calls``, ``length`` or ``content_filter``; None if unknown.
-        reasoning_form: Where the reasoning was found: a field, parts of the content, or tags in the text. None if
-            there is none.
-        has_call_in_text: Whether the content looks like a tool call that the server did not parse.
-    """
+    """An answer to chat messages."""
 
     content: str
+    """The text, without reasoning; ``""`` if the message has none."""
+
     reasoning: str | None = None
+    """What the model thought; None if nothing."""
+
     tool_calls: tuple[ToolCall, ...] = ()
+    """The calls, in order."""
+
     finish_reason: str | None = None
+    """``stop``, ``tool_calls``, ``length`` or ``content_filter``; None if unknown."""
+
     reasoning_form: ReasoningForm | None = None
+    """Where the reasoning was found: a field, parts of the content, or tags in the text. None if there is none."""
+
     has_call_in_text: bool = False
+    """Whether the content looks like a tool call that the server did not parse."""
 
     def format_message(self) -> str:
         """The message as JSON text, for a task that grades its tool calls."""
@@ -111,22 +110,21 @@ class ChatChoice:
 
 @dataclass(frozen=True, slots=True)
 class ChatCompletion:
-    """A ``chat.completion``. The properties are those of its first answer.
-
-    Attributes:
-        choices: Its answers, by index: one for each of ``n``. Never empty.
-        prompt_tokens, completion_tokens: Tokens of the prompt, and of all answers with their reasoning; None if
-            unknown.
-        cached_tokens, reasoning_tokens: The part of each that came from a cache, or was reasoning; None if unknown.
-        model: The model that answered, as the endpoint calls it; None if unknown.
-    """
+    """A ``chat.completion``. The properties are those of its first answer."""
 
     choices: tuple[ChatChoice, ...]
+    """Its answers, by index: one for each of ``n``. Never empty."""
+
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
+    """Tokens of the prompt, and of all answers with their reasoning; None if unknown."""
+
     cached_tokens: int | None = None
     reasoning_tokens: int | None = None
+    """The part of each that came from a cache, or was reasoning; None if unknown."""
+
     model: str | None = None
+    """The model that answered, as the endpoint calls it; None if unknown."""
 
     @property
     def content(self) -> str:

@@ -105,18 +105,17 @@ CONTINUE = {"continue_final_message": True, "add_generation_prompt": False}
 
 @dataclass(frozen=True, slots=True)
 class ParsedPrompt:
-    """A text prompt as chat messages.
-
-    Attributes:
-        family: The family whose headers it has.
-        messages: Its turns: ``role`` and ``content``, both as they are in the prompt. The turn that waits for the
-            answer is not among them.
-        begun: The part of the answer that the prompt already contains; empty for most.
-    """
+    """A text prompt as chat messages."""
 
     family: Family
+    """The family whose headers it has."""
+
     messages: tuple[dict[str, str], ...]
+    """Its turns: ``role`` and ``content``, both as they are in the prompt. The turn that waits for the answer is not
+    among them."""
+
     begun: str
+    """The part of the answer that the prompt already contains; empty for most."""
 
     def render(self) -> str:
         """The prompt, without BOS."""

@@ -27,15 +27,12 @@ INSTEAD = "take it out, and set it in the environment of lm_eval (HF_TOKEN, or `
 
 
 class ConfigKeys(BaseModel):
-    """Keys of a plug-in. Each field has a default and a description, and its type says what is allowed.
-
-    Attributes:
-        allowed: By key, also of the core, the allowed values in words: for messages and the page of all keys.
-    """
+    """Keys of a plug-in. Each field has a default and a description, and its type says what is allowed."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     allowed: ClassVar[Mapping[str, str]] = {}
+    """By key, also of the core, the allowed values in words: for messages and the page of all keys."""
 
 
 @cache

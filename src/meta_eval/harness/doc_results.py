@@ -116,20 +116,20 @@ def _number(value: Any) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class DocFigure:
-    """A figure of an answer.
-
-    Attributes:
-        key: Its name for machines.
-        heading: Its name for people.
-        legend: What it is, in full.
-        read: Takes it from a sample of lm-eval and the texts of its answers, of which a choice by likelihood has none.
-            None where it is not known.
-    """
+    """A figure of an answer."""
 
     key: str
+    """Its name for machines."""
+
     heading: str
+    """Its name for people."""
+
     legend: str
+    """What it is, in full."""
+
     read: Callable[[Mapping[str, Any], Sequence[str]], float | None]
+    """Takes it from a sample of lm-eval and the texts of its answers, of which a choice by likelihood has none. None
+    where it is not known."""
 
 
 def _read_tokens(sample: Mapping[str, Any], answers: Sequence[str]) -> float | None:
@@ -172,98 +172,121 @@ def make_not_a_sample_error(what: str) -> ResultsError:
 
 @dataclass(slots=True)
 class FilterResult:
-    """The result of a filter for an answer.
-
-    Attributes:
-        extracted: The extracted answer, cut to `MAX_EXTRACTED_CHARS` characters; for a choice by likelihood, the
-            likeliest continuation. None if nothing was extracted, or the filter returns the whole output.
-        metrics: The metrics that lm_eval logged, by name; for several answers, the mean of those in
-            ``verdict_of_each``.
-        offset: The start of the sample in the samples file, in bytes.
-        length: Its length, in bytes.
-        verdict_of_each: For several answers, the verdicts by metric. Empty for a single answer, or if the filter
-            combines all (a majority vote).
-        majority: For several answers, the place in ``verdict_of_each`` of the first one with the most frequent
-            extraction. None for a single answer, or if the filter extracts nothing.
-        answers_given: How many answers the filter gives to the metric, as far as its output shows.
-        is_timed_out: Whether the program that was graded ran out of time, as the pack's sandbox reports it.
-        is_unextracted: Whether the filter found nothing in the answer (`sample_parser.read_unextracted`); None if
-            unknown.
-    """
+    """The result of a filter for an answer."""
 
     extracted: str | None
+    """The extracted answer, cut to `MAX_EXTRACTED_CHARS` characters; for a choice by likelihood, the likeliest
+    continuation. None if nothing was extracted, or the filter returns the whole output."""
+
     metrics: dict[str, MetricValue]
+    """The metrics that lm_eval logged, by name; for several answers, the mean of those in ``verdict_of_each``."""
+
     offset: int
+    """The start of the sample in the samples file, in bytes."""
+
     length: int
+    """Its length, in bytes."""
+
     verdict_of_each: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    """For several answers, the verdicts by metric. Empty for a single answer, or if the filter combines all (a majority
+    vote)."""
+
     majority: int | None = None
+    """For several answers, the place in ``verdict_of_each`` of the first one with the most frequent extraction. None
+    for a single answer, or if the filter extracts nothing."""
+
     answers_given: int = 1
+    """How many answers the filter gives to the metric, as far as its output shows."""
+
     is_timed_out: bool = False
+    """Whether the program that was graded ran out of time, as the pack's sandbox reports it."""
+
     is_unextracted: bool | None = None
+    """Whether the filter found nothing in the answer (`sample_parser.read_unextracted`); None if unknown."""
 
 
 @dataclass(slots=True)
 class DocResult:
-    """A doc of a task, with a model's answer.
-
-    Attributes:
-        doc_id: lm-eval's number of it.
-        question_hash: Meta's SHA-256 of the question; lm-eval's hash of the doc where the task is none of Meta's.
-        prompt_hashes: Meta's SHA-256 of the prompt, or of the prompt with each choice; else lm-eval's hash of what the
-            model was given.
-        prompt_matches: Whether the model was given the doc's own prompt, to the letter; None for docs that are not of
-            a pack of meta-eval, whose prompts nobody knows.
-        subtask: Its subtask.
-        cluster: What it shares with other docs of its task (a question in several languages, a passage, or all that it
-            is): docs of one cluster are not independent of each other. None where it stands alone, or nobody knows.
-        gold: The right answer as the task writes it.
-        n_choices: How many answers there are to choose from; None for free answers.
-        recorded_is_correct: Meta's verdict on its own model's answer, also where Meta's recipe carries it.
-        recorded_metrics: What Meta's metrics gave that answer, as JSON text.
-        answer_tail: The last `MAX_TAIL_CHARS` characters of the answer; of a choice by likelihood the empty text.
-        answer_empty: Whether the answer is nothing but white space; of several answers, whether all are.
-        limit_hit: Whether the answer was as long as it was allowed to be; None when that cannot be known. Of several
-            answers, whether one was.
-        figures: Figures of the answer (`meta_eval.harness.doc_results`), by key.
-        filter_results: The results by filter.
-        sent_hash: lm-eval's hash of the model's input; None if no run is read.
-        cuts: Of each answer whether it was cut: at its limit, by a content filter, or before its first word. None where
-            that cannot be known.
-        is_cut_thinking: Whether an answer was cut before the end of its reasoning.
-        recorded_cut, is_recorded_cut_thinking: The same of the recorded answer in the doc.
-        place: Its index in the random order of the run, from 0; None without a random order.
-        answer_hash: SHA-256 of all answers, or of all likelihoods to the last digit; None if they are unknown.
-        leading_bos: The BOS texts that the prompt begins with; empty without one.
-        has_bad_likelihood: Whether a log-likelihood is no finite number (NaN, infinite or missing), so that the doc has
-            no answer whatever its verdict is.
-        tools_lost: Whether it offers tools, and the endpoint left them out of its prompt.
-    """
+    """A doc of a task, with a model's answer."""
 
     doc_id: int
+    """lm-eval's number of it."""
+
     question_hash: str
+    """Meta's SHA-256 of the question; lm-eval's hash of the doc where the task is none of Meta's."""
+
     prompt_hashes: tuple[str, ...]
+    """Meta's SHA-256 of the prompt, or of the prompt with each choice; else lm-eval's hash of what the model was given.
+    """
+
     prompt_matches: bool | None
+    """Whether the model was given the doc's own prompt, to the letter; None for docs that are not of a pack of
+    meta-eval, whose prompts nobody knows."""
+
     subtask: str | None
+    """Its subtask."""
+
     cluster: str | None
+    """What it shares with other docs of its task (a question in several languages, a passage, or all that it is): docs
+    of one cluster are not independent of each other. None where it stands alone, or nobody knows."""
+
     gold: str
+    """The right answer as the task writes it."""
+
     n_choices: int | None
+    """How many answers there are to choose from; None for free answers."""
+
     recorded_is_correct: bool | None
+    """Meta's verdict on its own model's answer, also where Meta's recipe carries it."""
+
     recorded_metrics: str | None
+    """What Meta's metrics gave that answer, as JSON text."""
+
     answer_tail: str
+    """The last `MAX_TAIL_CHARS` characters of the answer; of a choice by likelihood the empty text."""
+
     answer_empty: bool
+    """Whether the answer is nothing but white space; of several answers, whether all are."""
+
     limit_hit: bool | None
+    """Whether the answer was as long as it was allowed to be; None when that cannot be known. Of several answers,
+    whether one was."""
+
     figures: dict[str, float] = field(default_factory=dict)
+    """Figures of the answer (`meta_eval.harness.doc_results`), by key."""
+
     filter_results: dict[str, FilterResult] = field(default_factory=dict)
+    """The results by filter."""
+
     sent_hash: str | None = None
+    """lm-eval's hash of the model's input; None if no run is read."""
+
     cuts: tuple[bool | None, ...] = (None,)
+    """Of each answer whether it was cut: at its limit, by a content filter, or before its first word. None where that
+    cannot be known."""
+
     is_cut_thinking: bool = False
+    """Whether an answer was cut before the end of its reasoning."""
+
     recorded_cut: bool | None = None
     is_recorded_cut_thinking: bool = False
+    """The same of the recorded answer in the doc."""
+
     place: int | None = None
+    """Its index in the random order of the run, from 0; None without a random order."""
+
     answer_hash: str | None = None
+    """SHA-256 of all answers, or of all likelihoods to the last digit; None if they are unknown."""
+
     leading_bos: str = ""
+    """The BOS texts that the prompt begins with; empty without one."""
+
     has_bad_likelihood: bool = False
+    """Whether a log-likelihood is no finite number (NaN, infinite or missing), so that the doc has no answer whatever
+    its verdict is."""
+
     tools_lost: bool = False
+    """Whether it offers tools, and the endpoint left them out of its prompt."""
 
     def with_recorded(self, answers: dict[str, FilterResult]) -> DocResult:
         """The doc with the recorded answers by filter; the text of these answers is unknown."""

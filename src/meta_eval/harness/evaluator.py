@@ -38,24 +38,26 @@ Tell = Callable[[logging.LogRecord], None]
 
 @dataclass(slots=True)
 class Evaluated:
-    """The result of evaluating a task.
-
-    Attributes:
-        samples: lm-eval's samples, for each doc and filter; docs are shared.
-        scores: The task's aggregated scores by ``metric,filter``.
-        filters: The names of the filters, in the task's order.
-        failures: By index of the doc, what graders logged: why an answer could not be graded.
-        extract: The template's own ``extract(output)``, which gives the answer that its scorer uses; None if filters
-            extract it.
-        results: The rest of lm-eval's results, as in a results file.
-    """
+    """The result of evaluating a task."""
 
     samples: list[dict[str, Any]]
+    """lm-eval's samples, for each doc and filter; docs are shared."""
+
     scores: dict[str, float]
+    """The task's aggregated scores by ``metric,filter``."""
+
     filters: tuple[str, ...]
+    """The names of the filters, in the task's order."""
+
     failures: dict[int, str]
+    """By index of the doc, what graders logged: why an answer could not be graded."""
+
     extract: Callable[[str], str | None] | None
+    """The template's own ``extract(output)``, which gives the answer that its scorer uses; None if filters extract it.
+    """
+
     results: dict[str, Any]
+    """The rest of lm-eval's results, as in a results file."""
 
 
 class Evaluator:

@@ -25,39 +25,45 @@ _OTHER_BOS = (
 
 
 class Family(BaseModel):
-    """A family of models.
-
-    Attributes:
-        name: Its name in messages.
-        evals_dataset: A regular expression for names of its evals datasets, with the groups family (such as ``3.1``, as
-            tasks list it in ``families``), size (everything after it: ``8B``, ``Tiny-2B``) and instruct. None if it
-            has no evals datasets.
-        model: The name of a model, with these groups in braces. None if it has no evals datasets.
-        bos: The token before every prompt, as text. None if there is none.
-        header: The tokens before and after the role that begins a turn. The second is empty if only ``after_header``
-            ends a header.
-        after_header: The text between a header and its turn.
-        end_of_turn: The token after a turn.
-        after_turn: The text between that token and the next header.
-        ends: The tokens that end an answer.
-        tool_call: The token that begins a tool call. None if there is none.
-        rope_scaled_from: Context length in tokens from which its rotary embeddings are scaled. None if they are not, or
-            if its models differ.
-    """
+    """A family of models."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str
+    """Its name in messages."""
+
     evals_dataset: str | None
+    """A regular expression for names of its evals datasets, with the groups family (such as ``3.1``, as tasks list it
+    in ``families``), size (everything after it: ``8B``, ``Tiny-2B``) and instruct. None if it has no evals datasets."""
+
     model: str | None
+    """The name of a model, with these groups in braces. None if it has no evals datasets."""
+
     bos: str | None
+    """The token before every prompt, as text. None if there is none."""
+
     header: tuple[str, str]
+    """The tokens before and after the role that begins a turn. The second is empty if only ``after_header`` ends a
+    header."""
+
     after_header: str
+    """The text between a header and its turn."""
+
     end_of_turn: str
+    """The token after a turn."""
+
     after_turn: str
+    """The text between that token and the next header."""
+
     ends: tuple[str, ...]
+    """The tokens that end an answer."""
+
     tool_call: str | None
+    """The token that begins a tool call. None if there is none."""
+
     rope_scaled_from: Annotated[int, Field(gt=0)] | None
+    """Context length in tokens from which its rotary embeddings are scaled. None if they are not, or if its models
+    differ."""
 
     def match(self, dataset: str) -> re.Match[str] | None:
         """Match the name of an evals dataset of this family, in any case. None for other names."""

@@ -32,15 +32,13 @@ Groups = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Names of tasks and groups, and patterns such as ``mmlu_*``.
-
-    Attributes:
-        tasks: Only these; empty for all.
-        excluded: None of these.
-    """
+    """Names of tasks and groups, and patterns such as ``mmlu_*``."""
 
     tasks: tuple[str, ...] = ()
+    """Only these; empty for all."""
+
     excluded: tuple[str, ...] = ()
+    """None of these."""
 
     @classmethod
     def of_names(cls, names: Sequence[str]) -> Self:
@@ -85,44 +83,54 @@ def _matching(patterns: Iterable[str], names: Sequence[str], groups: Groups) -> 
 
 @dataclass(frozen=True, slots=True)
 class TaskRun:
-    """A task as a model ran it.
-
-    Attributes:
-        task: Its name.
-        time: The time in the file's name; for lm-eval before 0.4.3 the time in the results file.
-        docs: The docs by doc id; empty if no samples were logged.
-        filters: The filters of its answers, in lm-eval's order; without samples, those of its averages.
-        aggregates: lm-eval's own averages with standard errors, by ``metric,filter``. A task without samples, and
-            metrics that are not shares (perplexity, BLEU), have only these.
-        custom_aggregation: The ``metric,filter`` with the task's own aggregation (an F1 of the whole, a weighted mean).
-            The mean over docs is not the score, so the docs do not keep their values.
-        samples_file: The samples file; `meta_eval.harness.sample_files.open_samples` reads whole samples.
-        skipped: Damaged samples and docs that were left out.
-        published_metrics: Metrics with published scores, from the template.
-        primary_metric: The ``metric,filter`` that says whether an answer is right, from the template.
-        is_correct_metric: The metric with the meaning of Meta's ``is_correct``, if that is not a verdict; from the
-            template.
-        provenance: The provenance.
-        lower_is_better: Metrics where lower is better.
-        is_chat: Whether its prompts are chat messages, from the template.
-        higher_is_better: Whether more is better, for the metrics of which the results file says so.
-    """
+    """A task as a model ran it."""
 
     task: str
+    """Its name."""
+
     time: str
+    """The time in the file's name; for lm-eval before 0.4.3 the time in the results file."""
+
     docs: tuple[DocResult, ...]
+    """The docs by doc id; empty if no samples were logged."""
+
     filters: tuple[str, ...]
+    """The filters of its answers, in lm-eval's order; without samples, those of its averages."""
+
     aggregates: Mapping[str, Aggregate]
+    """lm-eval's own averages with standard errors, by ``metric,filter``. A task without samples, and metrics that are
+    not shares (perplexity, BLEU), have only these."""
+
     custom_aggregation: tuple[str, ...]
+    """The ``metric,filter`` with the task's own aggregation (an F1 of the whole, a weighted mean). The mean over docs
+    is not the score, so the docs do not keep their values."""
+
     samples_file: Path | None
+    """The samples file; `meta_eval.harness.sample_files.open_samples` reads whole samples."""
+
     skipped: int
+    """Damaged samples and docs that were left out."""
+
     published_metrics: tuple[str, ...]
+    """Metrics with published scores, from the template."""
+
     primary_metric: str | None
+    """The ``metric,filter`` that says whether an answer is right, from the template."""
+
     is_correct_metric: str | None
+    """The metric with the meaning of Meta's ``is_correct``, if that is not a verdict; from the template."""
+
     provenance: Provenance
+    """The provenance."""
+
     lower_is_better: frozenset[str] = LOWER_IS_BETTER
+    """Metrics where lower is better."""
+
     is_chat: bool = False
+    """Whether its prompts are chat messages, from the template."""
+
     higher_is_better: Mapping[str, bool] = field(default_factory=dict)
+    """Whether more is better, for the metrics of which the results file says so."""
 
 
 def find_disputed_metrics(*runs: TaskRun) -> frozenset[str]:
@@ -205,27 +213,29 @@ OnNotice = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The results of one model.
-
-    Attributes:
-        tasks: The newest results of each task, sorted by name.
-        notes: Notes about them.
-        groups: lm-eval's totals of groups, sorted by name; only groups with exactly these results.
-        repeats: Older runs of each task, newest first, if repeats were requested. They have the same model, the same
-            docs in the same order, and the same settings except the seed.
-        left_out: Tasks that were not chosen, or that are damaged and skipped.
-        faults: Tasks that cannot be judged, with the faults of their files; under None, faults of files with an unknown
-            task.
-        known_groups: The tasks of each group that has a score in any results file.
-    """
+    """The results of one model."""
 
     tasks: Mapping[str, TaskRun]
+    """The newest results of each task, sorted by name."""
+
     notes: tuple[str, ...]
+    """Notes about them."""
+
     groups: Mapping[str, GroupTotal]
+    """lm-eval's totals of groups, sorted by name; only groups with exactly these results."""
+
     repeats: Mapping[str, tuple[TaskRun, ...]] = field(default_factory=dict)
+    """Older runs of each task, newest first, if repeats were requested. They have the same model, the same docs in the
+    same order, and the same settings except the seed."""
+
     left_out: tuple[str, ...] = ()
+    """Tasks that were not chosen, or that are damaged and skipped."""
+
     known_groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The tasks of each group that has a score in any results file."""
+
     faults: Mapping[str | None, str] = field(default_factory=dict)
+    """Tasks that cannot be judged, with the faults of their files; under None, faults of files with an unknown task."""
 
     def all_runs(self, task: str) -> tuple[TaskRun, ...]:
         """All runs of a task, newest first; empty if it was not run."""

@@ -62,23 +62,25 @@ _Damaged = Callable[[Path, ResultsError], None]
 
 @dataclass(slots=True)
 class TaskOutput:
-    """One task in one invocation of lm_eval.
-
-    Attributes:
-        task: Its name.
-        time: The time in the files' names, else that of the results; empty if unknown.
-        samples: Its samples file, if any.
-        results: The results file, if any.
-        offset: The byte offset of its samples, if they are inside the results file; else None.
-        damage: The error of an unreadable results file next to the samples.
-    """
+    """One task in one invocation of lm_eval."""
 
     task: str
+    """Its name."""
+
     time: str
+    """The time in the files' names, else that of the results; empty if unknown."""
+
     samples: Path | None = None
+    """Its samples file, if any."""
+
     results: Path | None = None
+    """The results file, if any."""
+
     offset: int | None = None
+    """The byte offset of its samples, if they are inside the results file; else None."""
+
     damage: ResultsError | None = None
+    """The error of an unreadable results file next to the samples."""
 
     def take_results(self, results_file: ResultsFile) -> None:
         """Set the results file, and its embedded samples if there are no others."""

@@ -33,17 +33,16 @@ _MOST = 40
 
 @dataclass(frozen=True, slots=True)
 class EndpointNotes:
-    """What was seen of an endpoint.
-
-    Attributes:
-        passed: The names of the checks that passed.
-        faults: What is not as it should be, each a clause.
-        unknown: What could not be checked, each a clause.
-    """
+    """What was seen of an endpoint."""
 
     passed: tuple[str, ...]
+    """The names of the checks that passed."""
+
     faults: tuple[str, ...]
+    """What is not as it should be, each a clause."""
+
     unknown: tuple[str, ...]
+    """What could not be checked, each a clause."""
 
     def __str__(self) -> str:
         parts = [("", self.faults), ("as expected: ", self.passed), ("not checked: ", self.unknown)]
@@ -107,17 +106,16 @@ def _text(content: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class AnswerOrigins:
-    """Which models and deployments gave answers.
-
-    Attributes:
-        asked: The requested model; None if unknown.
-        models: Answers by the model that they name. Answers that name none are in no count.
-        endpoints: Answers by deployment, given by the hashes of its addresses; None where the number is unknown.
-    """
+    """Which models and deployments gave answers."""
 
     asked: str | None = None
+    """The requested model; None if unknown."""
+
     models: Mapping[str, int] = field(default_factory=dict)
+    """Answers by the model that they name. Answers that name none are in no count."""
+
     endpoints: Mapping[tuple[str, ...], int | None] = field(default_factory=dict)
+    """Answers by deployment, given by the hashes of its addresses; None where the number is unknown."""
 
     @property
     def other_models(self) -> dict[str, int]:
@@ -167,15 +165,13 @@ def _count(value: object) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class RerunValues:
-    """What second answers to docs of one task were graded as.
-
-    Attributes:
-        metric: ``metric,filter`` of the values.
-        values: By doc, from 0 to 1.
-    """
+    """What second answers to docs of one task were graded as."""
 
     metric: str
+    """``metric,filter`` of the values."""
+
     values: Mapping[int, float]
+    """By doc, from 0 to 1."""
 
 
 def read_rerun(config: Mapping[str, Any], task: str) -> RerunValues | None:
@@ -224,25 +220,28 @@ _VOTES = ("majority_vote", "custom")
 
 @dataclass(frozen=True, slots=True)
 class GraderFacts:
-    """What is known of a grader. None or empty means unknown.
-
-    Attributes:
-        lm_eval: lm-eval's version.
-        task_version: The task's version, as text.
-        filters: The steps of each filter, as text, by name.
-        metrics: The settings of each metric, as text, by name.
-        scorer: The source of the task's own scorer.
-        voting: The filters that make one answer of several, or may do so.
-        runs_code: Whether scoring runs programs that the model wrote.
-    """
+    """What is known of a grader. None or empty means unknown."""
 
     lm_eval: str | None = None
+    """lm-eval's version."""
+
     task_version: str | None = None
+    """The task's version, as text."""
+
     filters: Mapping[str, str] = field(default_factory=dict)
+    """The steps of each filter, as text, by name."""
+
     metrics: Mapping[str, str] = field(default_factory=dict)
+    """The settings of each metric, as text, by name."""
+
     scorer: str | None = None
+    """The source of the task's own scorer."""
+
     voting: frozenset[str] = frozenset()
+    """The filters that make one answer of several, or may do so."""
+
     runs_code: bool = False
+    """Whether scoring runs programs that the model wrote."""
 
 
 def read_grader_facts(results: ResultsFile | None, task: str) -> GraderFacts:
@@ -306,68 +305,92 @@ _IDENTITY = ("revision", "dtype", "quantization", "load_in_4bit", "load_in_8bit"
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """The provenance of a task's results. None or empty means unknown.
-
-    Attributes:
-        results_file: The results file; None if there are only samples.
-        model: The model's name, else the folder that lm_eval made for it.
-        backend: lm-eval's name of the backend, such as ``local-completions``.
-        model_args: Its arguments, without secrets.
-        lm_eval: lm-eval's version.
-        engine: The engine's version, if lm_eval's description of the environment has it.
-        date: When it was started, UTC.
-        duration_s: Seconds of the whole lm_eval command; for answers from elsewhere, seconds for these.
-        limit: ``--limit``.
-        gen_kwargs: Generation settings given on the command line.
-        chat_template: Whether a chat template was applied.
-        system_instruction: Whether there was a system instruction.
-        docs_sha256: SHA-256 of the docs file in the pack.
-        dataset_revision: Commit of the evals dataset, for packs made with ``bundle: false``.
-        docs_of_task: Number of docs of the task, before a limit.
-        docs_run: Number of docs that lm_eval reports as run; with ``--samples`` and lm-eval up to 0.4.11 all docs.
-        completion_tokens: Tokens of all answers, if the engine's count was kept.
-        tokens_per_second: Tokens per second over all answers.
-        median_seconds: Median seconds from a request to its answer.
-        stopped: The decision of a run that stopped early; None for a complete run.
-        cost: Cost of all answers, in the unit of the given price per hour.
-        shots: Number of examples before each question.
-        decoding: The generation settings of task and command line that affect answers: no seed, and for greedy decoding
-            no settings of sampling.
-        origins: Which models and deployments gave its answers.
-        endpoint: What was seen of a chat endpoint; None of another.
-        order: The random order of its docs, in words; None of another order.
-        rerun: Second answers to some docs; None where there are none.
-        grader: What graded the answers.
-    """
+    """The provenance of a task's results. None or empty means unknown."""
 
     results_file: Path | None
+    """The results file; None if there are only samples."""
+
     model: str | None
+    """The model's name, else the folder that lm_eval made for it."""
+
     backend: str | None
+    """lm-eval's name of the backend, such as ``local-completions``."""
+
     model_args: Mapping[str, str]
+    """Its arguments, without secrets."""
+
     lm_eval: str | None
+    """lm-eval's version."""
+
     engine: str | None
+    """The engine's version, if lm_eval's description of the environment has it."""
+
     date: str | None
+    """When it was started, UTC."""
+
     duration_s: float | None
+    """Seconds of the whole lm_eval command; for answers from elsewhere, seconds for these."""
+
     limit: float | None
+    """``--limit``."""
+
     gen_kwargs: Mapping[str, Any]
+    """Generation settings given on the command line."""
+
     chat_template: bool
+    """Whether a chat template was applied."""
+
     system_instruction: bool
+    """Whether there was a system instruction."""
+
     docs_sha256: str | None
+    """SHA-256 of the docs file in the pack."""
+
     dataset_revision: str | None
+    """Commit of the evals dataset, for packs made with ``bundle: false``."""
+
     docs_of_task: int | None
+    """Number of docs of the task, before a limit."""
+
     docs_run: int | None
+    """Number of docs that lm_eval reports as run; with ``--samples`` and lm-eval up to 0.4.11 all docs."""
+
     completion_tokens: float | None = None
+    """Tokens of all answers, if the engine's count was kept."""
+
     tokens_per_second: float | None = None
+    """Tokens per second over all answers."""
+
     median_seconds: float | None = None
+    """Median seconds from a request to its answer."""
+
     stopped: str | None = None
+    """The decision of a run that stopped early; None for a complete run."""
+
     cost: float | None = None
+    """Cost of all answers, in the unit of the given price per hour."""
+
     shots: int | None = None
+    """Number of examples before each question."""
+
     decoding: Mapping[str, Any] = field(default_factory=dict)
+    """The generation settings of task and command line that affect answers: no seed, and for greedy decoding no
+    settings of sampling."""
+
     origins: AnswerOrigins = field(default_factory=AnswerOrigins)
+    """Which models and deployments gave its answers."""
+
     endpoint: EndpointNotes | None = None
+    """What was seen of a chat endpoint; None of another."""
+
     order: str | None = None
+    """The random order of its docs, in words; None of another order."""
+
     rerun: RerunValues | None = None
+    """Second answers to some docs; None where there are none."""
+
     grader: GraderFacts = field(default_factory=GraderFacts)
+    """What graded the answers."""
 
     @property
     def identity(self) -> tuple[str, ...] | None:

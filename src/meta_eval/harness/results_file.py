@@ -124,17 +124,16 @@ _HEAD_BYTES = 256
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """lm-eval's own average of a metric under a filter.
-
-    Attributes:
-        value: The average.
-        stderr: Its standard error; None if lm-eval gives none.
-        is_fraction: Whether it is a share from 0 to 1; a perplexity never is.
-    """
+    """lm-eval's own average of a metric under a filter."""
 
     value: float
+    """The average."""
+
     stderr: float | None
+    """Its standard error; None if lm-eval gives none."""
+
     is_fraction: bool
+    """Whether it is a share from 0 to 1; a perplexity never is."""
 
     @property
     def interval(self) -> Interval | None:
@@ -148,34 +147,33 @@ class Aggregate:
 
 @dataclass(frozen=True, slots=True)
 class GroupTotal:
-    """A group's total, as lm-eval averaged it over its tasks.
-
-    Attributes:
-        name: The group.
-        aggregates: The averages by ``metric,filter``.
-        tasks: Its tasks, including nested groups.
-        results_file: Its results file.
-    """
+    """A group's total, as lm-eval averaged it over its tasks."""
 
     name: str
+    """The group."""
+
     aggregates: Mapping[str, Aggregate]
+    """The averages by ``metric,filter``."""
+
     tasks: tuple[str, ...]
+    """Its tasks, including nested groups."""
+
     results_file: Path
+    """Its results file."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResultsFile:
-    """A results file. Only the parts that all versions have are relied on.
-
-    Attributes:
-        path: The file.
-        tree: Its content, without samples.
-        samples: The byte offset of each task's samples inside this file.
-    """
+    """A results file. Only the parts that all versions have are relied on."""
 
     path: Path
+    """The file."""
+
     tree: Mapping[str, Any]
+    """Its content, without samples."""
+
     samples: Mapping[str, int] = field(default_factory=dict)
+    """The byte offset of each task's samples inside this file."""
 
     @property
     def tasks(self) -> tuple[str, ...]:

@@ -40,27 +40,30 @@ _HALF = "lm_eval wrote nothing or half a file there; the disk may be full"
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """Tokens and seconds of some answers.
-
-    Attributes:
-        answers: Number of answers.
-        prompt_tokens: Sum over the answers that report it. None if none does.
-        completion_tokens: Sum over the answers that report it. None if none does.
-        seconds: Time during which at least one answer was being made. Parallel shards count once, pauses do not count.
-            None unless every answer has times.
-        tokens_per_second: Tokens of texts divided by seconds. None unless every text has both.
-        median_seconds: Median time from a request to its answer. None unless every answer has times.
-        cost: Price of these seconds and of all tokens, in the unit of the given prices. None without prices, and where
-            times or counts are unknown.
-    """
+    """Tokens and seconds of some answers."""
 
     answers: int
+    """Number of answers."""
+
     prompt_tokens: int | None
+    """Sum over the answers that report it. None if none does."""
+
     completion_tokens: int | None
+    """Sum over the answers that report it. None if none does."""
+
     seconds: float | None
+    """Time during which at least one answer was being made. Parallel shards count once, pauses do not count. None
+    unless every answer has times."""
+
     tokens_per_second: float | None
+    """Tokens of texts divided by seconds. None unless every text has both."""
+
     median_seconds: float | None = None
+    """Median time from a request to its answer. None unless every answer has times."""
+
     cost: float | None = None
+    """Price of these seconds and of all tokens, in the unit of the given prices. None without prices, and where times
+    or counts are unknown."""
 
     @classmethod
     def of(cls, answers: Sequence[Answer], prices: Settings | None = None) -> Speed:

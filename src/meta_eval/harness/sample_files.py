@@ -49,19 +49,19 @@ _BETWEEN = b" \t\r\n,"
 
 @dataclass(frozen=True, slots=True)
 class RawSample:
-    """The bytes of what should be a sample.
-
-    Attributes:
-        where: Its place, for messages.
-        offset: Its start, in bytes.
-        content: Its bytes.
-        last: Whether it is at the end of the file.
-    """
+    """The bytes of what should be a sample."""
 
     where: str
+    """Its place, for messages."""
+
     offset: int
+    """Its start, in bytes."""
+
     content: bytes
+    """Its bytes."""
+
     last: bool
+    """Whether it is at the end of the file."""
 
 
 def read_raw_samples(path: Path, offset: int | None = None) -> Iterator[RawSample]:
@@ -152,20 +152,20 @@ _MESSAGE_FIELDS = {"content", "tool_calls", "finish_reason"}
 
 
 class _Ending(NamedTuple):
-    """How an answer ended.
-
-    Attributes:
-        is_empty: Whether it has neither text nor tool call.
-        hits_limit: Whether it reached its limit of tokens; None if unknown.
-        is_cut: Whether it was cut; None if unknown.
-        is_thinking: Whether its reasoning was cut: at the limit, or its closing tag is missing and no engine says that
-            it stopped by itself.
-    """
+    """How an answer ended."""
 
     is_empty: bool
+    """Whether it has neither text nor tool call."""
+
     hits_limit: bool | None
+    """Whether it reached its limit of tokens; None if unknown."""
+
     is_cut: bool | None
+    """Whether it was cut; None if unknown."""
+
     is_thinking: bool
+    """Whether its reasoning was cut: at the limit, or its closing tag is missing and no engine says that it stopped by
+    itself."""
 
 
 def add_endings(doc: DocResult, sample: Mapping[str, Any], count_tokens: Callable[[str], int] | None) -> None:
@@ -240,25 +240,28 @@ _HASHES = ("doc_hash", "prompt_hash", "target_hash")
 
 @dataclass(slots=True)
 class SamplesFile:
-    """The docs of a samples file by doc id, and notes about the file.
-
-    Attributes:
-        path: The file.
-        docs: Docs with an answer under every filter.
-        filters: The filters in the file's order.
-        repeated: Number of exact duplicates of samples.
-        skipped: Number of damaged samples and docs that were left out.
-        task_hash: lm-eval's task hash, from the hashes of all samples in order; None if a sample has no hash.
-        notes: Notes about the file.
-    """
+    """The docs of a samples file by doc id, and notes about the file."""
 
     path: Path
+    """The file."""
+
     docs: tuple[DocResult, ...]
+    """Docs with an answer under every filter."""
+
     filters: tuple[str, ...]
+    """The filters in the file's order."""
+
     repeated: int
+    """Number of exact duplicates of samples."""
+
     skipped: int
+    """Number of damaged samples and docs that were left out."""
+
     task_hash: str | None
+    """lm-eval's task hash, from the hashes of all samples in order; None if a sample has no hash."""
+
     notes: tuple[str, ...]
+    """Notes about the file."""
 
 
 def read_samples(

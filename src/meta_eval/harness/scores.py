@@ -30,31 +30,35 @@ _NUMBERS = frozenset((float, int, bool))
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """The values of a metric under a filter.
-
-    Attributes:
-        metric_key: ``metric,filter``, as lm-eval writes it.
-        averaging: How they are averaged.
-        doc_indices: Indices of the docs with the metric.
-        contributions: The contribution of each doc; their average is the score.
-        labels: The subtask of each doc, if the average is over subtasks.
-        doc_scores: The metric of each doc, 0 to 1; differs from ``contributions`` if docs have different weights.
-        paired_contributions: Contributions for comparing two runs over the same docs: a doc with the same answers has
-            difference 0. They differ from ``contributions`` if docs have different weights. See
-            `stats.instruction_shares`.
-        clusters: The cluster of each doc, as `Doc.cluster`; None if all docs are independent.
-        lower_is_better: Whether a lower score is the better one.
-    """
+    """The values of a metric under a filter."""
 
     metric_key: str
+    """``metric,filter``, as lm-eval writes it."""
+
     averaging: Averaging
+    """How they are averaged."""
+
     doc_indices: tuple[int, ...]
+    """Indices of the docs with the metric."""
+
     contributions: tuple[float, ...]
+    """The contribution of each doc; their average is the score."""
+
     labels: tuple[str | None, ...] | None
+    """The subtask of each doc, if the average is over subtasks."""
+
     doc_scores: tuple[float, ...]
+    """The metric of each doc, 0 to 1; differs from ``contributions`` if docs have different weights."""
+
     paired_contributions: tuple[float, ...]
+    """Contributions for comparing two runs over the same docs: a doc with the same answers has difference 0. They
+    differ from ``contributions`` if docs have different weights. See `stats.instruction_shares`."""
+
     clusters: tuple[Hashable, ...] | None = None
+    """The cluster of each doc, as `Doc.cluster`; None if all docs are independent."""
+
     lower_is_better: bool = False
+    """Whether a lower score is the better one."""
 
     @property
     def verdicts(self) -> tuple[float, ...]:

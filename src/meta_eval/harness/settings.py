@@ -102,19 +102,18 @@ def _check_variable(name: str) -> str:
 
 
 class TokenPrices(BaseModel):
-    """What an endpoint charges for a million tokens.
-
-    Attributes:
-        prompt: For tokens of prompts.
-        completion: For tokens of answers, reasoning included.
-        cached: For tokens of prompts that came from the endpoint's cache; None for the price of prompts.
-    """
+    """What an endpoint charges for a million tokens."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     prompt: float = Field(ge=0, allow_inf_nan=False)
+    """For tokens of prompts."""
+
     completion: float = Field(ge=0, allow_inf_nan=False)
+    """For tokens of answers, reasoning included."""
+
     cached: float | None = Field(None, ge=0, allow_inf_nan=False)
+    """For tokens of prompts that came from the endpoint's cache; None for the price of prompts."""
 
 
 # The settings of ``generation_kwargs`` that change sampled answers alone. A new one is a name here: templates may have
@@ -285,19 +284,19 @@ def refuse_separators(text: str, *, equals: int) -> None:
 
 
 class RunSettings(Settings):
-    """The settings of a run as a manifest stores them.
-
-    Attributes:
-        tasks: Names for lm_eval's ``--tasks``, in order.
-        include_path: The pack, as the user wrote its work_dir.
-        runs_code: Whether scoring may run code that the model writes. lm-eval asks for confirmation.
-        add_bos_token: Whether each prompt starts with BOS. False if the record was made without it.
-    """
+    """The settings of a run as a manifest stores them."""
 
     tasks: tuple[str, ...]
+    """Names for lm_eval's ``--tasks``, in order."""
+
     include_path: str
+    """The pack, as the user wrote its work_dir."""
+
     runs_code: bool = False
+    """Whether scoring may run code that the model writes. lm-eval asks for confirmation."""
+
     add_bos_token: bool = True
+    """Whether each prompt starts with BOS. False if the record was made without it."""
 
 
 def read_model_args(settings: RunSettings) -> dict[str, Any]:

@@ -17,25 +17,28 @@ _DIGITS = 6
 
 @dataclass(frozen=True, slots=True)
 class TokenLogprobs:
-    """Natural log-probabilities of n tokens, each given the prompt and the tokens before it.
-
-    Attributes:
-        ids: The n tokens.
-        logprobs: Their n log-probabilities.
-        ranks: Their n ranks. 1 is the likeliest; 0 means only that another token is likelier.
-        top_ids: The likeliest token at each of n positions. -1 if unknown.
-        top_logprobs: Its log-probability.
-        top_k_ids: The k likeliest tokens at each of n positions, in order. None if not requested.
-        top_k_logprobs: Their log-probabilities. None if not requested.
-    """
+    """Natural log-probabilities of n tokens, each given the prompt and the tokens before it."""
 
     ids: Sequence[int]
+    """The n tokens."""
+
     logprobs: Sequence[float]
+    """Their n log-probabilities."""
+
     ranks: Sequence[int]
+    """Their n ranks. 1 is the likeliest; 0 means only that another token is likelier."""
+
     top_ids: Sequence[int]
+    """The likeliest token at each of n positions. -1 if unknown."""
+
     top_logprobs: Sequence[float]
+    """Its log-probability."""
+
     top_k_ids: Sequence[Sequence[int]] | None = None
+    """The k likeliest tokens at each of n positions, in order. None if not requested."""
+
     top_k_logprobs: Sequence[Sequence[float]] | None = None
+    """Their log-probabilities. None if not requested."""
 
     @property
     def top_k(self) -> int:

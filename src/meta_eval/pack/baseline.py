@@ -41,22 +41,22 @@ from meta_eval.pack.manifest import BaselineEntry, Manifest, TaskEntry
 
 @dataclass(frozen=True, slots=True)
 class BaselineRunAnswer:
-    """The baseline's answer to a doc of a pack.
-
-    Attributes:
-        doc: The number of the doc.
-        question_hash: The hash of its question.
-        prompt_matches: Whether it answers exactly the pack's prompt.
-        responses: By request, as `pack.records.recorded_docs.RecordedDoc` has them; None if the pack cannot grade
-            them.
-        metrics: Its recorded metrics, by ``metric,filter``.
-    """
+    """The baseline's answer to a doc of a pack."""
 
     doc: int
+    """The number of the doc."""
+
     question_hash: str
+    """The hash of its question."""
+
     prompt_matches: bool
+    """Whether it answers exactly the pack's prompt."""
+
     responses: list[list[Any]] | None
+    """By request, as `pack.records.recorded_docs.RecordedDoc` has them; None if the pack cannot grade them."""
+
     metrics: dict[str, Any]
+    """Its recorded metrics, by ``metric,filter``."""
 
 
 def read_baseline_run_answers(pack: Path, entry: BaselineEntry) -> list[BaselineRunAnswer]:
@@ -114,22 +114,22 @@ Runs = tuple[tuple[DocResult, ...], ...]
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """The baseline of a pack's tasks.
-
-    Attributes:
-        regraded: Runs by task: of each the docs with a recorded answer, in the order of doc ids. Each has doc id,
-            question hash, subtask and cluster, and the extractions and metrics of its answers. Several runs only if
-            ``baseline:`` names several.
-        missing_reasons: The other tasks of the pack, each with a reason (a clause).
-        as_recorded: For tasks with records in ``baseline:``, their docs with the recorded metrics. ``regraded`` then
-            also come from these records.
-        lm_eval: By task the version of lm-eval that graded it; None if unknown.
-    """
+    """The baseline of a pack's tasks."""
 
     regraded: Mapping[str, Runs]
+    """Runs by task: of each the docs with a recorded answer, in the order of doc ids. Each has doc id, question hash,
+    subtask and cluster, and the extractions and metrics of its answers. Several runs only if ``baseline:`` names
+    several."""
+
     missing_reasons: Mapping[str, str]
+    """The other tasks of the pack, each with a reason (a clause)."""
+
     as_recorded: Mapping[str, Runs] = field(default_factory=dict)
+    """For tasks with records in ``baseline:``, their docs with the recorded metrics. ``regraded`` then also come from
+    these records."""
+
     lm_eval: Mapping[str, str | None] = field(default_factory=dict)
+    """By task the version of lm-eval that graded it; None if unknown."""
 
 
 def find_verify_folder(pack: Path, *, regraded: bool = False) -> Path:

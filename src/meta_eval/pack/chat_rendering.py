@@ -30,15 +30,13 @@ _OF_TEMPLATE = ("tools", "add_generation_prompt", "continue_final_message")
 
 @dataclass(frozen=True)
 class ChatTemplate:
-    """A chat template.
-
-    Attributes:
-        sources: Jinja sources by name: ``default``, and of some models ``tool_use``.
-        tokens: The special tokens that a template may name, such as ``bos_token``.
-    """
+    """A chat template."""
 
     sources: Mapping[str, str]
+    """Jinja sources by name: ``default``, and of some models ``tool_use``."""
+
     tokens: Mapping[str, str]
+    """The special tokens that a template may name, such as ``bos_token``."""
 
     @property
     def bos(self) -> str | None:

@@ -35,19 +35,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """One data file on this machine.
-
-    Attributes:
-        path: Its path, or the path of its source; parquet (even if named ``.parquet.gzip``) or JSON lines.
-        name: Its path inside the dataset, with ``/``: the same on every machine.
-        sha256: Hex digest of its content.
-        content: Its content, if it exists only in memory.
-    """
+    """One data file on this machine."""
 
     path: Path
+    """Its path, or the path of its source; parquet (even if named ``.parquet.gzip``) or JSON lines."""
+
     name: str
+    """Its path inside the dataset, with ``/``: the same on every machine."""
+
     sha256: str
+    """Hex digest of its content."""
+
     content: bytes | None = None
+    """Its content, if it exists only in memory."""
 
     def open(self) -> BinaryIO:
         """Open it for reading bytes.
@@ -60,21 +60,22 @@ class DataFile:
 
 @dataclass(frozen=True)
 class Repository:
-    """All files of a hub dataset at a commit.
-
-    Attributes:
-        dataset_id: The hub id.
-        revision: The commit.
-        names: All its files; without a network, the files in the cache.
-        fetch_file: Fetches a file to this machine, by name.
-        warnings: Warnings for the user, each a sentence.
-    """
+    """All files of a hub dataset at a commit."""
 
     dataset_id: str
+    """The hub id."""
+
     revision: str
+    """The commit."""
+
     names: tuple[str, ...] = field(repr=False)
+    """All its files; without a network, the files in the cache."""
+
     fetch_file: Callable[[str], DataFile] = field(repr=False)
+    """Fetches a file to this machine, by name."""
+
     warnings: tuple[str, ...] = ()
+    """Warnings for the user, each a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,27 +249,31 @@ CARD = "README.md"
 
 @dataclass(frozen=True)
 class HubClient:
-    """Settings of access to the hub: address, cache, retries and timeouts.
-
-    Attributes:
-        endpoint: Address of the hub; None for ``HF_ENDPOINT`` or the public hub.
-        cache_dir: The cache; None for the library's own.
-        attempts: Total attempts of a request.
-        timeout: Seconds to wait for an answer about a dataset.
-        first_delay: Seconds before the second attempt; each later delay is twice as long, plus or minus a quarter.
-        longest_wait: Longest accepted ``Retry-After``, in seconds; a longer one is a failure.
-        sleep: Waits some seconds.
-        jitter: Gives a random number in [0, 1), so that many clients do not retry in step.
-    """
+    """Settings of access to the hub: address, cache, retries and timeouts."""
 
     endpoint: str | None = None
+    """Address of the hub; None for ``HF_ENDPOINT`` or the public hub."""
+
     cache_dir: Path | None = None
+    """The cache; None for the library's own."""
+
     attempts: int = 4
+    """Total attempts of a request."""
+
     timeout: float = 30.0
+    """Seconds to wait for an answer about a dataset."""
+
     first_delay: float = 1.0
+    """Seconds before the second attempt; each later delay is twice as long, plus or minus a quarter."""
+
     longest_wait: float = 300.0
+    """Longest accepted ``Retry-After``, in seconds; a longer one is a failure."""
+
     sleep: Callable[[float], None] = time.sleep
+    """Waits some seconds."""
+
     jitter: Callable[[], float] = random.random
+    """Gives a random number in [0, 1), so that many clients do not retry in step."""
 
     def api(self) -> HfApi:
         """The library's client.

@@ -78,27 +78,29 @@ class JoinEntry(_Entry):
 
 
 class ReferenceScoreEntry(_Entry):
-    """A score (percent) that this task is compared with: a published score, or the score of a recorded run.
-
-    Attributes:
-        metric: The ``metric,filter`` of this task.
-        source_metric: The metric as the source writes it.
-        same_settings: False if the score was measured under other settings, such as other shots. Such a score is shown,
-            but no decision uses it.
-        origin: ``published``, or ``recorded`` for the score of a recorded run.
-        source: Where it was read: the model and results file of a recorded run.
-    """
+    """A score (percent) that this task is compared with: a published score, or the score of a recorded run."""
 
     metric: str
+    """The ``metric,filter`` of this task."""
+
     benchmark: str
     value: float = Field(ge=0, le=100, allow_inf_nan=False)
     source_metric: str | None
+    """The metric as the source writes it."""
+
     averaging: str | None
     shots: str | None
     cot: bool | None
     same_settings: bool
+    """False if the score was measured under other settings, such as other shots. Such a score is shown, but no decision
+    uses it."""
+
     origin: Literal["published", "recorded"] = "published"
+    """``published``, or ``recorded`` for the score of a recorded run."""
+
     source: str
+    """Where it was read: the model and results file of a recorded run."""
+
     note: str | None
 
 
@@ -112,76 +114,87 @@ class LengthEntry(_Entry):
 
 
 class RecordEntry(_Entry):
-    """The recorded run of lm-eval that a task's docs come from.
-
-    Attributes:
-        model: The model that answered; None for a task of lm-eval without recorded answers.
-        time: When it was run, as its files are named.
-        results_file: The name of its results file.
-        lm_eval: The version that ran it.
-        backend: lm-eval's name of its engine.
-        bos_text: The BOS of its tokenizer, as text; None if unknown.
-        chat_template: Whether the prompts were rendered with one.
-        shots: Number of examples before each question, as lm-eval wrote it.
-        task_version: The task's version then.
-        grader_source: What the pack grades with: ``lm-eval 0.4.13``, or ``template_dir``.
-        grader_version: The task's version there.
-        bos_in_prompts: Whether a BOS preceded its prompts; None if unknown, or if docs differ.
-    """
+    """The recorded run of lm-eval that a task's docs come from."""
 
     model: str | None
+    """The model that answered; None for a task of lm-eval without recorded answers."""
+
     time: str | None
+    """When it was run, as its files are named."""
+
     results_file: str | None
+    """The name of its results file."""
+
     lm_eval: str | None
+    """The version that ran it."""
+
     backend: str | None
+    """lm-eval's name of its engine."""
+
     bos_text: str | None
+    """The BOS of its tokenizer, as text; None if unknown."""
+
     chat_template: bool
+    """Whether the prompts were rendered with one."""
+
     shots: str | None
+    """Number of examples before each question, as lm-eval wrote it."""
+
     task_version: str | None
+    """The task's version then."""
+
     grader_source: str = ""
+    """What the pack grades with: ``lm-eval 0.4.13``, or ``template_dir``."""
+
     grader_version: str | None = None
+    """The task's version there."""
+
     bos_in_prompts: bool | None = None
+    """Whether a BOS preceded its prompts; None if unknown, or if docs differ."""
 
 
 class BaselineEntry(_Entry):
-    """The recorded answers from a run named by ``baseline:``, for the docs of one task.
-
-    Attributes:
-        name: The record, as the user wrote it.
-        revision: Of its files.
-        model: The model that answered.
-        lm_eval: The version that ran it.
-        time: When it was run, as its files are named.
-        file: Where the answers are.
-        docs: Number of docs with an answer.
-        docs_with_other_prompt: Number of these that had another prompt than the pack's.
-    """
+    """The recorded answers from a run named by ``baseline:``, for the docs of one task."""
 
     name: str
+    """The record, as the user wrote it."""
+
     revision: str
+    """Of its files."""
+
     model: str | None
+    """The model that answered."""
+
     lm_eval: str | None
+    """The version that ran it."""
+
     time: str | None
+    """When it was run, as its files are named."""
+
     file: PackPath
+    """Where the answers are."""
+
     docs: int = Field(ge=1)
+    """Number of docs with an answer."""
+
     docs_with_other_prompt: int = Field(ge=0)
+    """Number of these that had another prompt than the pack's."""
 
 
 class KnownGapEntry(_Entry):
-    """A known, harmless reason why a score may differ from the published score.
-
-    Attributes:
-        text: A sentence.
-        source: Where it is from; None if the sentence says it.
-        backends: The backends to which it applies; empty for all.
-        recorded: Whether it also applies to the recorded answers, because it lies in the graders or in the published
-            score.
-    """
+    """A known, harmless reason why a score may differ from the published score."""
 
     text: str
+    """A sentence."""
+
     source: str | None = None
+    """Where it is from; None if the sentence says it."""
+
     backends: tuple[str, ...] = ()
+    """The backends to which it applies; empty for all."""
+
     recorded: bool = False
+    """Whether it also applies to the recorded answers, because it lies in the graders or in the published score."""
 
 
 class TaskEntry(_Entry):

@@ -28,13 +28,10 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class LeftOut:
-    """The tasks that stay out of a pack.
-
-    Attributes:
-        errors: What is wrong with each, in the order in which it was found.
-    """
+    """The tasks that stay out of a pack."""
 
     errors: dict[str, UserError] = field(default_factory=dict)
+    """What is wrong with each, in the order in which it was found."""
 
     @property
     def reasons(self) -> dict[str, str]:
@@ -85,15 +82,13 @@ class LeftOut:
 
 @dataclass
 class PrepareContext:
-    """What the tasks of a pack share. Each part is read once.
-
-    Attributes:
-        config: What prepare was asked for.
-        left_out: The tasks that cannot be prepared.
-    """
+    """What the tasks of a pack share. Each part is read once."""
 
     config: Config
+    """What prepare was asked for."""
+
     left_out: LeftOut = field(default_factory=LeftOut)
+    """The tasks that cannot be prepared."""
 
     @cached_property
     def tokenizer(self) -> Tokenizer | None:
@@ -103,21 +98,22 @@ class PrepareContext:
 
 @dataclass(frozen=True, slots=True)
 class PreparedTask:
-    """A task, ready for a pack.
-
-    Attributes:
-        name: Its name.
-        entry: Its entry in the manifest.
-        template_files: Unchanged files of the template by path; tasks may share them.
-        files: Files made for this task: its YAML, its docs and the module that reads them.
-        scores_ifeval: Whether its docs name instructions of IFEval, some of which need nltk's Punkt model.
-    """
+    """A task, ready for a pack."""
 
     name: str
+    """Its name."""
+
     entry: TaskEntry
+    """Its entry in the manifest."""
+
     template_files: Mapping[str, bytes]
+    """Unchanged files of the template by path; tasks may share them."""
+
     files: Mapping[str, bytes]
+    """Files made for this task: its YAML, its docs and the module that reads them."""
+
     scores_ifeval: bool = False
+    """Whether its docs name instructions of IFEval, some of which need nltk's Punkt model."""
 
 
 def measure_length(template: Template, docs: pa.Table, context: PrepareContext) -> LengthEntry:

@@ -31,18 +31,17 @@ BATCH = 1024  # docs
 
 @dataclass(frozen=True, slots=True)
 class Length:
-    """The longest prompt of a task.
-
-    Attributes:
-        doc: Its index.
-        tokens: Its tokens, BOS included.
-        how: ``counted`` with the model's tokenizer; ``bound`` if even a token per byte would fit, so that counting was
-            not needed; ``estimated`` from its bytes without a tokenizer.
-    """
+    """The longest prompt of a task."""
 
     doc: int
+    """Its index."""
+
     tokens: int
+    """Its tokens, BOS included."""
+
     how: Literal["counted", "bound", "estimated"]
+    """``counted`` with the model's tokenizer; ``bound`` if even a token per byte would fit, so that counting was not
+    needed; ``estimated`` from its bytes without a tokenizer."""
 
 
 def find_tokenizer(model_name: str) -> Tokenizer | None:

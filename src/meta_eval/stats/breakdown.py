@@ -48,29 +48,34 @@ class DropPart:
 
 @dataclass(frozen=True, slots=True)
 class DropBreakdown:
-    """A drop, split into the parts of the grader, the model and the prompts.
-
-    Attributes:
-        total: The drop from the record to the run.
-        grader: The drop from the record to today's verdicts on the same answers.
-        rest: The drop from these to the run: model and prompts together.
-        model: The drop on docs with the recorded prompt; None if there are none.
-        prompts: The remaining part; None if no doc has the recorded prompt.
-        docs: Docs with all three values.
-        regraded: Docs with another value by today's grader.
-        changed: Docs with another value than the regraded recorded answer.
-        docs_with_other_prompt: Docs with another prompt.
-    """
+    """A drop, split into the parts of the grader, the model and the prompts."""
 
     total: Drop
+    """The drop from the record to the run."""
+
     grader: Drop
+    """The drop from the record to today's verdicts on the same answers."""
+
     rest: Drop
+    """The drop from these to the run: model and prompts together."""
+
     model: Drop | None
+    """The drop on docs with the recorded prompt; None if there are none."""
+
     prompts: DropPart | None
+    """The remaining part; None if no doc has the recorded prompt."""
+
     docs: int
+    """Docs with all three values."""
+
     regraded: int
+    """Docs with another value by today's grader."""
+
     changed: int
+    """Docs with another value than the regraded recorded answer."""
+
     docs_with_other_prompt: int
+    """Docs with another prompt."""
 
 
 def break_down_drop(

@@ -29,28 +29,32 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Average:
-    """An average over docs.
-
-    Attributes:
-        value: The average.
-        variance: Its variance; nan with fewer than two clusters.
-        freedom: Its degrees of freedom; 0 without variance.
-        grain: The sum of the squared cluster weights; 1 divided by the number of clusters if weights are equal.
-        clusters: Number of clusters, or of docs if docs are not clustered.
-        influence: The contribution of each cluster to the average's error, in the order of ``keys``; the variance is
-            the sum of their squares.
-        keys: The cluster of each influence; None if docs are not clustered.
-        weights: The weight of each doc in the average; they add up to 1.
-    """
+    """An average over docs."""
 
     value: float
+    """The average."""
+
     variance: float
+    """Its variance; nan with fewer than two clusters."""
+
     freedom: float
+    """Its degrees of freedom; 0 without variance."""
+
     grain: float
+    """The sum of the squared cluster weights; 1 divided by the number of clusters if weights are equal."""
+
     clusters: int
+    """Number of clusters, or of docs if docs are not clustered."""
+
     influence: Floats
+    """The contribution of each cluster to the average's error, in the order of ``keys``; the variance is the sum of
+    their squares."""
+
     keys: tuple[Hashable, ...] | None
+    """The cluster of each influence; None if docs are not clustered."""
+
     weights: Floats
+    """The weight of each doc in the average; they add up to 1."""
 
 
 def average_docs(

@@ -47,43 +47,52 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """How much lower a candidate's score is than its baseline's over the same docs.
-
-    Attributes:
-        baseline: The score of the baseline.
-        candidate: The score of the candidate.
-        lost, won: The losses on some docs, and the gains on others; ``lost - won`` is the drop.
-        variance: The variance of the drop.
-        freedom: Degrees of freedom of the variance; 0 for a single cluster.
-        grain: The size of a flip of a whole cluster: 1 divided by the number of docs, if weights are equal.
-        flipped: Effective number of clusters (docs, if they are not clustered) with a whole change: see
-            `_count_changed`.
-        docs: Number of docs.
-        clusters: Number of clusters, or of docs if docs are not clustered.
-        paired: Whether it is doc by doc; else against a score alone, see `unpaired_drop`.
-        influence: The contribution of each cluster to the error; empty if docs are not clustered.
-        lower_is_better: Whether a lower score is better, so that a rise is a drop.
-        runs: How several runs of a side differ; None if each has one.
-        small_lost, small_won, small_variance: The part of small changes in ``lost``, ``won`` and ``variance``.
-    """
+    """How much lower a candidate's score is than its baseline's over the same docs."""
 
     baseline: float
+    """The score of the baseline."""
+
     candidate: float
+    """The score of the candidate."""
+
     lost: float
     won: float
+    """The losses on some docs, and the gains on others; ``lost - won`` is the drop."""
+
     variance: float
+    """The variance of the drop."""
+
     freedom: float
+    """Degrees of freedom of the variance; 0 for a single cluster."""
+
     grain: float
+    """The size of a flip of a whole cluster: 1 divided by the number of docs, if weights are equal."""
+
     flipped: float
+    """Effective number of clusters (docs, if they are not clustered) with a whole change: see `_count_changed`."""
+
     docs: int
+    """Number of docs."""
+
     clusters: int
+    """Number of clusters, or of docs if docs are not clustered."""
+
     paired: bool
+    """Whether it is doc by doc; else against a score alone, see `unpaired_drop`."""
+
     influence: Mapping[Hashable, float] = field(default_factory=dict, repr=False, compare=False)
+    """The contribution of each cluster to the error; empty if docs are not clustered."""
+
     lower_is_better: bool = False
+    """Whether a lower score is better, so that a rise is a drop."""
+
     runs: RunSpread | None = field(default=None, compare=False)
+    """How several runs of a side differ; None if each has one."""
+
     small_lost: float = 0.0
     small_won: float = 0.0
     small_variance: float = 0.0
+    """The part of small changes in ``lost``, ``won`` and ``variance``."""
 
     @property
     def value(self) -> float:

@@ -20,20 +20,20 @@ STEPS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 
 @dataclass(frozen=True, slots=True)
 class FirstDivergence:
-    """The first token of each answer that is not the likeliest token.
-
-    Attributes:
-        answers: Answers with such a token.
-        of: All answers.
-        median: The place, from 1, by which half of all answers have diverged; None if fewer ever do. Answers that end
-            earlier are censored (Kaplan and Meier 1958, JASA 53:457).
-        survival: The estimated share of answers without divergence after so many tokens.
-    """
+    """The first token of each answer that is not the likeliest token."""
 
     answers: int
+    """Answers with such a token."""
+
     of: int
+    """All answers."""
+
     median: int | None
+    """The place, from 1, by which half of all answers have diverged; None if fewer ever do. Answers that end earlier
+    are censored (Kaplan and Meier 1958, JASA 53:457)."""
+
     survival: dict[int, float]
+    """The estimated share of answers without divergence after so many tokens."""
 
 
 def measure_divergence(places: NDArray[np.int64], diverged: NDArray[np.bool_]) -> FirstDivergence:

@@ -26,21 +26,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """A mean over tokens.
-
-    Attributes:
-        value: The mean.
-        variance: Its variance; 0 if all docs are equal, nan for a single doc.
-        freedom: Degrees of freedom of the variance; 0 for a single doc.
-        docs: Number of docs with tokens.
-        tokens: Number of tokens.
-    """
+    """A mean over tokens."""
 
     value: float
+    """The mean."""
+
     variance: float
+    """Its variance; 0 if all docs are equal, nan for a single doc."""
+
     freedom: float
+    """Degrees of freedom of the variance; 0 for a single doc."""
+
     docs: int
+    """Number of docs with tokens."""
+
     tokens: int
+    """Number of tokens."""
 
     def interval(self, level: float) -> Interval | None:
         """The two-sided interval by Student's t; None for a single doc."""

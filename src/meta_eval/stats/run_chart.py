@@ -81,39 +81,39 @@ State = Literal["ok", "sudden drop", "drift", "lasting"]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of the CUSUM.
-
-    Attributes:
-        allowance: What is subtracted for each run.
-        decision: An alarm is raised above it.
-    """
+    """The limits of the CUSUM."""
 
     allowance: float
+    """What is subtracted for each run."""
+
     decision: float
+    """An alarm is raised above it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChartPoint:
-    """A run on the chart.
-
-    Attributes:
-        score: Its score.
-        normal: Its normal score; None with too few earlier runs.
-        cusum: The CUSUM after it; 0 during an alarm.
-        state: ``ok``; the rule that raises an alarm with this run; or ``lasting`` for a later run of an alarm.
-        mean: The mean of the runs that it was compared with; None with too few.
-        correlation: Of neighbouring runs before it, from 0 to 0.8; 0 with too few.
-        change: For a run that raises an alarm: the indices of the first and the last run that may be the first changed
-            one.
-    """
+    """A run on the chart."""
 
     score: float
+    """Its score."""
+
     normal: float | None
+    """Its normal score; None with too few earlier runs."""
+
     cusum: float
+    """The CUSUM after it; 0 during an alarm."""
+
     state: State
+    """``ok``; the rule that raises an alarm with this run; or ``lasting`` for a later run of an alarm."""
+
     mean: float | None
+    """The mean of the runs that it was compared with; None with too few."""
+
     correlation: float
+    """Of neighbouring runs before it, from 0 to 0.8; 0 with too few."""
+
     change: tuple[int, int] | None = None
+    """For a run that raises an alarm: the indices of the first and the last run that may be the first changed one."""
 
 
 def draw_chart(scores: Sequence[float], runs_per_alarm: float, unit: float) -> list[ChartPoint]:

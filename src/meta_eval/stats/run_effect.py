@@ -28,16 +28,14 @@ from meta_eval.stats.clustered_mean import average_docs
 
 @dataclass(frozen=True, slots=True)
 class RunSpread:
-    """How the runs of a comparison differ.
-
-    Attributes:
-        baseline, candidate: The score of each run, the newest first.
-        noise: The variance of one run's score that independent flips explain, pooled over both sides.
-    """
+    """How the runs of a comparison differ."""
 
     baseline: tuple[float, ...]
     candidate: tuple[float, ...]
+    """The score of each run, the newest first."""
+
     noise: float
+    """The variance of one run's score that independent flips explain, pooled over both sides."""
 
     @property
     def freedom(self) -> int:

@@ -60,32 +60,30 @@ _FLIPS, _WORTH = 0.05, 200
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The bounds of a drop so far, as shares, positive for worse.
-
-    Attributes:
-        drop: The estimate: the mean over complete rounds; 0 before the first.
-        interval: At `LEVEL`, valid at any look: the intersection of all so far.
-    """
+    """The bounds of a drop so far, as shares, positive for worse."""
 
     drop: float
+    """The estimate: the mean over complete rounds; 0 before the first."""
+
     interval: Interval
+    """At `LEVEL`, valid at any look: the intersection of all so far."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An average to bound.
-
-    Attributes:
-        scales: A doc's contribution to its round's sum per lost point; docs without weight are left out.
-        time: Mean number of units of a round.
-        most: The largest contribution of a unit.
-        variance: The mean square of possible contributions.
-    """
+    """An average to bound."""
 
     scales: Mapping[Doc, float]
+    """A doc's contribution to its round's sum per lost point; docs without weight are left out."""
+
     time: float
+    """Mean number of units of a round."""
+
     most: float
+    """The largest contribution of a unit."""
+
     variance: float
+    """The mean square of possible contributions."""
 
 
 class Wealth:
@@ -170,39 +168,40 @@ _Stratum = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class PairableDocs:
-    """The docs of a task that have a recorded score, so that a new answer can be compared.
-
-    Attributes:
-        task: Its name.
-        docs: The number or name of each doc, without duplicates.
-        labels: The subtask of each doc, if the metric is an average over subtasks; None for a mean over docs.
-        clusters: The cluster of each doc, None for an independent doc; None if all docs are independent. Names are
-            global over tasks.
-        reach: The largest possible difference of each doc; None for 1. Scores with unequal weights of docs need it: the
-            doc's contribution with everything right (`stats.instruction_shares`, `stats.mean_of_four_shares`).
-        margin: The largest allowed drop; None for that of the run.
-    """
+    """The docs of a task that have a recorded score, so that a new answer can be compared."""
 
     task: str
+    """Its name."""
+
     docs: Sequence[int | str]
+    """The number or name of each doc, without duplicates."""
+
     labels: Sequence[str | None] | None = None
+    """The subtask of each doc, if the metric is an average over subtasks; None for a mean over docs."""
+
     clusters: Sequence[str | None] | None = None
+    """The cluster of each doc, None for an independent doc; None if all docs are independent. Names are global over
+    tasks."""
+
     reach: Sequence[float] | None = None
+    """The largest possible difference of each doc; None for 1. Scores with unequal weights of docs need it: the doc's
+    contribution with everything right (`stats.instruction_shares`, `stats.mean_of_four_shares`)."""
+
     margin: float | None = None
+    """The largest allowed drop; None for that of the run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The order in which docs are asked, and the docs after which the gate is checked.
-
-    Attributes:
-        order: Pairs of task and doc; docs of a cluster are consecutive.
-        ends: Number of docs of ``order`` asked at the end of each round; the last is all.
-    """
+    """The order in which docs are asked, and the docs after which the gate is checked."""
 
     tasks: tuple[PairableDocs, ...]
     order: tuple[Doc, ...]
+    """Pairs of task and doc; docs of a cluster are consecutive."""
+
     ends: tuple[int, ...]
+    """Number of docs of ``order`` asked at the end of each round; the last is all."""
+
     _rounds: tuple[tuple[tuple[Doc, ...], ...], ...] = field(repr=False)
     _targets: tuple[Target, ...] = field(repr=False)  # of each task, of the mean, of the mean that weighs tasks alike
     _reach: Mapping[Doc, float] = field(repr=False)
@@ -221,22 +220,23 @@ class TaskState:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The state of a run after its last complete round.
-
-    Attributes:
-        outcome: SHIP or DON'T SHIP once the gate is decided, before the last doc; else None. It never changes again.
-        docs: Docs in complete rounds up to the decision.
-        complete: Whether all docs were seen without a decision; then `judging.decide` decides on the whole run.
-        mean, unweighted_mean: The weighted and the unweighted mean drop over tasks.
-        tasks: Each task.
-    """
+    """The state of a run after its last complete round."""
 
     outcome: Literal["SHIP", "DON'T SHIP"] | None
+    """SHIP or DON'T SHIP once the gate is decided, before the last doc; else None. It never changes again."""
+
     docs: int
+    """Docs in complete rounds up to the decision."""
+
     complete: bool
+    """Whether all docs were seen without a decision; then `judging.decide` decides on the whole run."""
+
     mean: Bounds
     unweighted_mean: Bounds
+    """The weighted and the unweighted mean drop over tasks."""
+
     tasks: tuple[TaskState, ...]
+    """Each task."""
 
 
 def plan_rounds(

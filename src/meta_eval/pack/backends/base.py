@@ -23,72 +23,85 @@ class BackendError(UserError):
 
 @dataclass(frozen=True, slots=True)
 class AddedBos:
-    """How a model class of lm-eval puts a BOS before a prompt that brings one, with ``add_bos_token=True``.
-
-    Attributes:
-        until: The first version of lm-eval in which it looks at the prompt first; None if there is none.
-        for_gemma: Whether it adds it for Gemma without being told.
-    """
+    """How a model class of lm-eval puts a BOS before a prompt that brings one, with ``add_bos_token=True``."""
 
     until: tuple[int, ...] | None = None
+    """The first version of lm-eval in which it looks at the prompt first; None if there is none."""
+
     for_gemma: bool = False
+    """Whether it adds it for Gemma without being told."""
 
 
 class Backend(ABC):
-    """Answers the requests of a pack. This class never imports or starts an engine; its client does.
-
-    Attributes:
-        name: Value of the key ``backend``.
-        kinds: Supported requests: ``generate`` (a text), ``chat`` (a message after messages), ``choices``
-            (log-likelihoods of continuations), ``force`` (log-probability of each token of a given text), or the name
-            of a package's `meta_eval.ask.request_kinds.RequestKind`. Others are refused before any request is sent.
-        reads_text: Whether it tokenises prompts with the tokenizer in the model's file. Then no other tokenizer is
-            loaded, unless the key ``tokenizer`` names it.
-        needs_token_ids: Whether it accepts only token ids, and so needs the tokenizer.
-        renders_messages: Whether it makes the prompt of chat messages itself, so that its token ids are its own. Text
-            prompts are parsed into messages.
-        restricts_tokens: Whether the printed command can restrict generation to some tokens (``allowed_token_ids``).
-        reloads_model: Whether each call of the client's `answer` loads the model again. Then small calls are avoided.
-        reserved: Arguments that ``model_args`` must not set, with what to do instead. Each has its own key, or would
-            change the meaning of the scores.
-        tokenizer: The argument of ``model_args`` that names the tokenizer. None if there is none; then the key
-            ``tokenizer`` is refused.
-        imports: Module that must be importable where the model runs. Empty if none.
-        install: What to install with pip for it.
-        extra: The same for `meta-eval run`. Empty if it is `install`.
-        can_serve: Whether it can start a server for the run (``serve: true``).
-        args_of: The engine whose arguments ``model_args`` are. Backends of one engine understand those of each other.
-            Empty if no other backend does.
-        tuning: Arguments of ``model_args`` that set speed and memory alone. An override that names another engine
-            leaves them out.
-        args_in_command: Whether `command` holds ``model_args``. lm-eval splits them at commas, so that no value may
-            hold one.
-        args_in_body: Whether ``model_args`` are fields of the body of each request.
-        commanded_as: What the prompts of a pack may be if `command` is to ask them: ``text`` or ``chat`` messages.
-        no_command: Why ``lm_eval`` cannot use it. Empty if `command` returns a command.
-        added_bos: What lm-eval's class of this name adds to a prompt that begins with BOS. None if that is unknown.
-    """
+    """Answers the requests of a pack. This class never imports or starts an engine; its client does."""
 
     name: str
+    """Value of the key ``backend``."""
+
     kinds: frozenset[str] = frozenset(("generate",))
+    """Supported requests: ``generate`` (a text), ``chat`` (a message after messages), ``choices`` (log-likelihoods of
+    continuations), ``force`` (log-probability of each token of a given text), or the name of a package's
+    `meta_eval.ask.request_kinds.RequestKind`. Others are refused before any request is sent."""
+
     reads_text: bool = False
+    """Whether it tokenises prompts with the tokenizer in the model's file. Then no other tokenizer is loaded, unless
+    the key ``tokenizer`` names it."""
+
     needs_token_ids: bool = False
+    """Whether it accepts only token ids, and so needs the tokenizer."""
+
     renders_messages: bool = False
+    """Whether it makes the prompt of chat messages itself, so that its token ids are its own. Text prompts are parsed
+    into messages."""
+
     restricts_tokens: bool = False
+    """Whether the printed command can restrict generation to some tokens (``allowed_token_ids``)."""
+
     reloads_model: bool = False
+    """Whether each call of the client's `answer` loads the model again. Then small calls are avoided."""
+
     reserved: Mapping[str, str] = {}
+    """Arguments that ``model_args`` must not set, with what to do instead. Each has its own key, or would change the
+    meaning of the scores."""
+
     tokenizer: str | None = "tokenizer"
+    """The argument of ``model_args`` that names the tokenizer. None if there is none; then the key ``tokenizer`` is
+    refused."""
+
     imports: str = ""
+    """Module that must be importable where the model runs. Empty if none."""
+
     install: str = ""
+    """What to install with pip for it."""
+
     extra: str = ""
+    """The same for `meta-eval run`. Empty if it is `install`."""
+
     can_serve: bool = False
+    """Whether it can start a server for the run (``serve: true``)."""
+
     args_of: str = ""
+    """The engine whose arguments ``model_args`` are. Backends of one engine understand those of each other. Empty if no
+    other backend does."""
+
     tuning: frozenset[str] = frozenset()
+    """Arguments of ``model_args`` that set speed and memory alone. An override that names another engine leaves them
+    out."""
+
     args_in_command: bool = True
+    """Whether `command` holds ``model_args``. lm-eval splits them at commas, so that no value may hold one."""
+
     args_in_body: bool = False
+    """Whether ``model_args`` are fields of the body of each request."""
+
     commanded_as: frozenset[str] = frozenset(("text",))
+    """What the prompts of a pack may be if `command` is to ask them: ``text`` or ``chat`` messages."""
+
     no_command: str = "lm_eval has no such model"
+    """Why ``lm_eval`` cannot use it. Empty if `command` returns a command."""
+
     added_bos: AddedBos | None = None
+    """What lm-eval's class of this name adds to a prompt that begins with BOS. None if that is unknown."""
 
     @abstractmethod
     def load_client(self) -> type[Any]:

@@ -83,20 +83,21 @@ class ServerProgram(ABC):
     """The program that ``serve: true`` starts, and whose command `prepare` prints for backend ``server``.
 
     An engine registers it by an entry point of the group ``meta_eval.server_programs``. Its module imports no engine.
-
-    Attributes:
-        name: The command, in messages.
-        args_of: The engine whose arguments ``model_args`` are.
-        spans_nodes: Whether one copy of a model may run on several machines, with vLLM's options for that
-            (``--nnodes``, ``--node-rank``, ``--headless``, ``--master-addr``, ``--master-port``).
-        tuning, reserved: As in `Backend`; these are reserved besides those of backend ``server``.
     """
 
     name: str
+    """The command, in messages."""
+
     args_of: str
+    """The engine whose arguments ``model_args`` are."""
+
     tuning: frozenset[str] = frozenset()
     reserved: Mapping[str, str] = {}
+    """As in `Backend`; these are reserved besides those of backend ``server``."""
+
     spans_nodes: bool = False
+    """Whether one copy of a model may run on several machines, with vLLM's options for that (``--nnodes``,
+    ``--node-rank``, ``--headless``, ``--master-addr``, ``--master-port``)."""
 
     @abstractmethod
     def check_installed(self) -> None:

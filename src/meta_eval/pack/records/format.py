@@ -40,17 +40,16 @@ SURE, ALMOST_SURE, LIKELY, GUESS = 0.9, 0.8, 0.5, 0.1
 
 @dataclass(frozen=True)
 class Place:
-    """A place that may hold a recorded run.
-
-    Attributes:
-        name: As the user wrote it.
-        path: The folder or file on this machine; None for a dataset on the hub.
-        repository: The dataset on the hub; None for a folder or file.
-    """
+    """A place that may hold a recorded run."""
 
     name: str
+    """As the user wrote it."""
+
     path: Path | None = None
+    """The folder or file on this machine; None for a dataset on the hub."""
+
     repository: Repository | None = None
+    """The dataset on the hub; None for a folder or file."""
 
     @cached_property
     def files(self) -> tuple[str, ...]:
@@ -74,34 +73,33 @@ class Place:
 
 @dataclass(frozen=True)
 class Reading:
-    """How the tasks of a record are read.
-
-    Attributes:
-        template_dir: The user's own tasks, which take precedence over lm-eval's.
-        allow_code: Whether a task may run programs that the model wrote.
-        tokenizer: The tokenizer of the model that is evaluated; None where it is not on this machine.
-        output_type: The task's output type, when reading the baseline of a pack; None when making a pack of the record.
-    """
+    """How the tasks of a record are read."""
 
     template_dir: Path
+    """The user's own tasks, which take precedence over lm-eval's."""
+
     allow_code: bool = False
+    """Whether a task may run programs that the model wrote."""
+
     tokenizer: Callable[[], Tokenizer | None] = lambda: None
+    """The tokenizer of the model that is evaluated; None where it is not on this machine."""
+
     output_type: str | None = None
+    """The task's output type, when reading the baseline of a pack; None when making a pack of the record."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedScore:
-    """A score that a record gives to a task.
-
-    Attributes:
-        value: From 0 to 1, or in the metric's own unit.
-        averaging: How the docs were averaged: ``micro``, ``macro``, …; None if unknown.
-        is_mean: Whether it is the plain mean over docs, so that each doc has a verdict.
-    """
+    """A score that a record gives to a task."""
 
     value: float
+    """From 0 to 1, or in the metric's own unit."""
+
     averaging: str | None = "micro"
+    """How the docs were averaged: ``micro``, ``macro``, …; None if unknown."""
+
     is_mean: bool = True
+    """Whether it is the plain mean over docs, so that each doc has a verdict."""
 
 
 Score = RecordedScore  # the name by which formats of other packages import it
@@ -109,60 +107,64 @@ Score = RecordedScore  # the name by which formats of other packages import it
 
 @dataclass(slots=True)
 class RecordedTask:
-    """One task of a record.
-
-    Attributes:
-        rows: Its docs, with requests and answers.
-        output_type: lm-eval's ``output_type`` of the task.
-        revision: The commit, or ``sha256:`` over the files that were read.
-        entry: Its origin, for the manifest.
-        benchmark: The task's name as the record writes it.
-        scores: The record's own scores, by ``metric,filter``.
-        specs: Every ``metric,filter`` of the record, including those without a score.
-        warnings: Warnings, each a sentence.
-        about: Data that the format keeps for its own `Record.grader`.
-    """
+    """One task of a record."""
 
     rows: RecordedDocs
+    """Its docs, with requests and answers."""
+
     output_type: str
+    """lm-eval's ``output_type`` of the task."""
+
     revision: str
+    """The commit, or ``sha256:`` over the files that were read."""
+
     entry: RecordEntry
+    """Its origin, for the manifest."""
+
     benchmark: str
+    """The task's name as the record writes it."""
+
     scores: Mapping[str, RecordedScore] = field(default_factory=dict)
+    """The record's own scores, by ``metric,filter``."""
+
     specs: Sequence[str] = ()
+    """Every ``metric,filter`` of the record, including those without a score."""
+
     warnings: Sequence[str] = ()
+    """Warnings, each a sentence."""
+
     about: object = None
+    """Data that the format keeps for its own `Record.grader`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grader:
-    """The grader of a task, which grades answers as the record did.
-
-    Attributes:
-        code: The task's YAML with the modules that it names.
-        primary_metric: The ``metric,filter`` that says whether one answer is right.
-        filters: The names of the task's filters.
-        delimiter: Between prompt and choice; None for the task's own.
-    """
+    """The grader of a task, which grades answers as the record did."""
 
     code: TaskCode
+    """The task's YAML with the modules that it names."""
+
     primary_metric: str
+    """The ``metric,filter`` that says whether one answer is right."""
+
     filters: Sequence[str] = ("none",)
+    """The names of the task's filters."""
+
     delimiter: str | None = None
+    """Between prompt and choice; None for the task's own."""
 
 
 class Record(ABC):
-    """A recorded run, opened.
-
-    Attributes:
-        name: The place, as the user wrote it.
-        tasks: The tasks that it holds.
-        groups: The tasks of each group; `ALL` holds every task.
-    """
+    """A recorded run, opened."""
 
     name: str
+    """The place, as the user wrote it."""
+
     tasks: Collection[str]
+    """The tasks that it holds."""
+
     groups: Mapping[str, tuple[str, ...]]
+    """The tasks of each group; `ALL` holds every task."""
 
     @abstractmethod
     def read(self, task: str, reading: Reading) -> RecordedTask:
@@ -184,19 +186,19 @@ class Record(ABC):
 
 
 class RecordFormat(ABC):
-    """A format of recorded runs.
-
-    Attributes:
-        name: Its name in messages.
-        reads: What it reads, for messages: "`lm_eval --log_samples` output".
-        words: Words of ``evals_dataset`` that it reads and that are no place, such as ``sample``.
-        holds_runs: Whether it opens runs, which ``baseline`` may name.
-    """
+    """A format of recorded runs."""
 
     name: ClassVar[str]
+    """Its name in messages."""
+
     reads: ClassVar[str] = ""
+    """What it reads, for messages: "`lm_eval --log_samples` output"."""
+
     words: ClassVar[tuple[str, ...]] = ()
+    """Words of ``evals_dataset`` that it reads and that are no place, such as ``sample``."""
+
     holds_runs: ClassVar[bool] = True
+    """Whether it opens runs, which ``baseline`` may name."""
 
     @abstractmethod
     def detect(self, place: Place) -> float:
@@ -243,21 +245,22 @@ VERDICT = "em,none"
 
 @dataclass(frozen=True, slots=True)
 class TextAnswer:
-    """One answer.
-
-    Attributes:
-        prompt: The model's input, without BOS.
-        answer: The model's output.
-        gold: The right answer.
-        is_right: The recorded verdict; None if not recorded.
-        subtask: Its subtask; None if the task has none.
-    """
+    """One answer."""
 
     prompt: str
+    """The model's input, without BOS."""
+
     answer: str
+    """The model's output."""
+
     gold: str
+    """The right answer."""
+
     is_right: bool | None = None
+    """The recorded verdict; None if not recorded."""
+
     subtask: str | None = None
+    """Its subtask; None if the task has none."""
 
 
 class TextRecord(Record):

@@ -59,19 +59,19 @@ from meta_eval.pack.records.task_code import TaskCode, find_allowed_code
 
 @dataclass(frozen=True, slots=True)
 class RecordFiles:
-    """The files of a run.
-
-    Attributes:
-        name: The place, as the user wrote it.
-        revision: The commit, or ``sha256:`` over the names and digests of the files.
-        outputs: The selected run of each task.
-        groups: The tasks of each group of the run; `ALL` holds every task.
-    """
+    """The files of a run."""
 
     name: str
+    """The place, as the user wrote it."""
+
     revision: str
+    """The commit, or ``sha256:`` over the names and digests of the files."""
+
     outputs: OutputIndex
+    """The selected run of each task."""
+
     groups: Mapping[str, tuple[str, ...]]
+    """The tasks of each group of the run; `ALL` holds every task."""
 
     @property
     def tasks(self) -> tuple[str, ...]:

@@ -43,19 +43,19 @@ from meta_eval.pack.task_choice import ROLLING
 
 @dataclass(frozen=True, slots=True)
 class Chat:
-    """How prompts are rendered.
-
-    Attributes:
-        render: Messages to text; ``add_generation_prompt`` as lm-eval passes it.
-        bos: The text of the tokenizer's BOS; None without a BOS.
-        multiturn: Whether each example is a separate turn.
-        asked_as: ``chat`` if ``render`` makes the bodies of chat requests.
-    """
+    """How prompts are rendered."""
 
     render: Callable[..., str]
+    """Messages to text; ``add_generation_prompt`` as lm-eval passes it."""
+
     bos: str | None
+    """The text of the tokenizer's BOS; None without a BOS."""
+
     multiturn: bool
+    """Whether each example is a separate turn."""
+
     asked_as: Literal["text", "chat"] = "text"
+    """``chat`` if ``render`` makes the bodies of chat requests."""
 
     def bare(self, prompt: str) -> str:
         """Remove the leading BOS, which every engine adds."""

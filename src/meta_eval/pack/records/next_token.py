@@ -53,13 +53,10 @@ class NotOneTokenError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class NextToken:
-    """How a task is scored by the next token.
-
-    Attributes:
-        docs: Its docs, with the column `COLUMN`: the token id of each choice, in order.
-    """
+    """How a task is scored by the next token."""
 
     docs: pa.Table
+    """Its docs, with the column `COLUMN`: the token id of each choice, in order."""
 
     def files(self, files: Mapping[str, bytes], template: Template) -> dict[str, bytes]:
         """The task's YAML, which asks for tokens, and the class that it needs.

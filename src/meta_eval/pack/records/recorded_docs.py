@@ -31,59 +31,70 @@ from meta_eval.pack.task_choice import ROLLING
 
 @dataclass(slots=True)
 class RecordedDoc:
-    """One doc.
-
-    Attributes:
-        doc: The task's own doc, after its ``process_docs``.
-        prompt: The model's input, without BOS.
-        continuations: The texts with requested likelihoods; empty if a text was generated.
-        question_hash: lm-eval's hash of the doc, or the hash in the doc.
-        prompt_hash: SHA-256 of the prompt.
-        gold: The target, as text.
-        prompts: All prompts, if each choice has its own; empty if they share a prompt.
-        unconditional: Whether each continuation was also requested after an empty prompt (acc_mutual_info).
-        right: The index of the only right choice, if lm-eval provided it; else None.
-        responses: The answers of each request: texts, pairs of log-likelihood and is-greedy, or numbers (rolling
-            likelihoods). None if nothing was recorded.
-        metrics: The values by ``metric,filter``, as lm-eval wrote them; None if nothing was recorded.
-        finish_reason: How the answer ended, as in samples; None if unknown.
-        completion_tokens: The tokens of the answer, with its reasoning; None if unknown.
-    """
+    """One doc."""
 
     doc: dict[str, Any]
+    """The task's own doc, after its ``process_docs``."""
+
     prompt: str
+    """The model's input, without BOS."""
+
     continuations: tuple[str, ...]
+    """The texts with requested likelihoods; empty if a text was generated."""
+
     question_hash: str
+    """lm-eval's hash of the doc, or the hash in the doc."""
+
     prompt_hash: str
+    """SHA-256 of the prompt."""
+
     gold: str
+    """The target, as text."""
+
     prompts: tuple[str, ...] = ()
+    """All prompts, if each choice has its own; empty if they share a prompt."""
+
     unconditional: bool = False
+    """Whether each continuation was also requested after an empty prompt (acc_mutual_info)."""
+
     right: int | None = None
+    """The index of the only right choice, if lm-eval provided it; else None."""
+
     responses: list[list[Any]] | None = None
+    """The answers of each request: texts, pairs of log-likelihood and is-greedy, or numbers (rolling likelihoods). None
+    if nothing was recorded."""
+
     metrics: dict[str, Any] | None = None
+    """The values by ``metric,filter``, as lm-eval wrote them; None if nothing was recorded."""
+
     finish_reason: str | None = None
+    """How the answer ended, as in samples; None if unknown."""
+
     completion_tokens: int | None = None
+    """The tokens of the answer, with its reasoning; None if unknown."""
 
 
 @dataclass(slots=True)
 class RecordedDocs:
-    """All rows of a task.
-
-    Attributes:
-        rows: In the order of their doc ids.
-        generation: The generation settings of all docs; None if no text was generated.
-        bos: The BOS that was removed from the prompts; None if they had none.
-        warnings: How often each oddity was seen.
-        asked_as: ``chat`` if the prompts are JSON texts of chat messages.
-        answer: ``message`` if a whole message with its tool calls is graded.
-    """
+    """All rows of a task."""
 
     rows: list[RecordedDoc]
+    """In the order of their doc ids."""
+
     generation: dict[str, Any] | None
+    """The generation settings of all docs; None if no text was generated."""
+
     bos: str | None
+    """The BOS that was removed from the prompts; None if they had none."""
+
     warnings: dict[str, int] = field(default_factory=dict)
+    """How often each oddity was seen."""
+
     asked_as: Literal["text", "chat"] = "text"
+    """``chat`` if the prompts are JSON texts of chat messages."""
+
     answer: Literal["text", "message"] = "text"
+    """``message`` if a whole message with its tool calls is graded."""
 
 
 WARNING_TEXTS = {

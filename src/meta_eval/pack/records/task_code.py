@@ -38,32 +38,37 @@ _INCLUDE = re.compile(r"""(?m)^(["']?include["']?[ \t]*:[ \t]*)(["']?)([^"'#\s][
 
 @dataclass(frozen=True, slots=True)
 class TaskCode:
-    """The code that grades a task.
-
-    Attributes:
-        name: The task.
-        root: The folder of its files.
-        file: Its YAML, relative to the root.
-        settings: The whole configuration, includes merged in, ``!function`` as `FunctionRef`.
-        folder_of_key: For each key, the folder that its ``!function`` paths are relative to.
-        yaml_chain: The YAML and its includes.
-        all_files: All files, including the chain.
-        source_label: Where it comes from, in words: ``lm-eval 0.4.13``, or ``template_dir``.
-        folder: The folder of its files in a pack.
-        output_yaml: The YAML that prepare writes, if its name differs from ``file`` because the code grades several
-            tasks.
-    """
+    """The code that grades a task."""
 
     name: str
+    """The task."""
+
     root: Path
+    """The folder of its files."""
+
     file: PurePosixPath
+    """Its YAML, relative to the root."""
+
     settings: Mapping[str, Any]
+    """The whole configuration, includes merged in, ``!function`` as `FunctionRef`."""
+
     folder_of_key: Mapping[str, PurePosixPath]
+    """For each key, the folder that its ``!function`` paths are relative to."""
+
     yaml_chain: tuple[PurePosixPath, ...]
+    """The YAML and its includes."""
+
     all_files: tuple[PurePosixPath, ...]
+    """All files, including the chain."""
+
     source_label: str
+    """Where it comes from, in words: ``lm-eval 0.4.13``, or ``template_dir``."""
+
     folder: PurePosixPath
+    """The folder of its files in a pack."""
+
     output_yaml: PurePosixPath | None = None
+    """The YAML that prepare writes, if its name differs from ``file`` because the code grades several tasks."""
 
     @property
     def version(self) -> str | None:

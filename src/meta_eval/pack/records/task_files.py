@@ -39,21 +39,22 @@ _HEAD = """\
 
 
 class TaskFiles(NamedTuple):
-    """The files of a task in a pack, without its grader's own.
-
-    Attributes:
-        table: Its docs.
-        docs_file: Their file.
-        file: Its YAML.
-        files: The contents by path.
-        is_ifeval: Whether it checks instructions, which needs nltk's Punkt model.
-    """
+    """The files of a task in a pack, without its grader's own."""
 
     table: pa.Table
+    """Its docs."""
+
     docs_file: str
+    """Their file."""
+
     file: PurePosixPath
+    """Its YAML."""
+
     files: dict[str, bytes]
+    """The contents by path."""
+
     is_ifeval: bool
+    """Whether it checks instructions, which needs nltk's Punkt model."""
 
 
 def make_task_files(

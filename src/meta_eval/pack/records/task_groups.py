@@ -23,47 +23,44 @@ ENTRY_POINTS = "meta_eval.task_groups"
 
 @dataclass(frozen=True, slots=True)
 class GroupPart:
-    """Tasks of a group that are asked with one number of shots.
-
-    Attributes:
-        name: Its name in messages.
-        tasks: Tasks, and groups of lm-eval.
-        shots: Number of examples before each question.
-    """
+    """Tasks of a group that are asked with one number of shots."""
 
     name: str
+    """Its name in messages."""
+
     tasks: Sequence[str]
+    """Tasks, and groups of lm-eval."""
+
     shots: int
+    """Number of examples before each question."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskGroup:
-    """A group of lm-eval's tasks.
-
-    Attributes:
-        name: Its name in ``tasks``.
-        parts: Its tasks.
-        warnings: What to know about it, each a sentence.
-    """
+    """A group of lm-eval's tasks."""
 
     name: str
+    """Its name in ``tasks``."""
+
     parts: Sequence[GroupPart]
+    """Its tasks."""
+
     warnings: Sequence[str] = ()
+    """What to know about it, each a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupScore:
-    """A score of a group.
-
-    Attributes:
-        group: The group.
-        label: Which score it is: a part, or the mean.
-        value: From 0 to 1.
-    """
+    """A score of a group."""
 
     group: str
+    """The group."""
+
     label: str
+    """Which score it is: a part, or the mean."""
+
     value: float
+    """From 0 to 1."""
 
 
 class TaskGroups(ABC):

@@ -24,21 +24,22 @@ from meta_eval.pack.templates.template_folder import TemplateFolder
 
 @dataclass(slots=True)
 class CandidateTask:
-    """A prepared task, before its requests are compared with recorded ones.
-
-    Attributes:
-        task: The pack's task.
-        rows: The recorded docs whose requests lm-eval has to build; None if the task's own docs say what is asked.
-        where: The record and the task, for messages.
-        rebuild: Makes the task again with another delimiter between prompt and choice.
-        postprocess: Changes the task after its requests were checked.
-    """
+    """A prepared task, before its requests are compared with recorded ones."""
 
     task: PreparedTask
+    """The pack's task."""
+
     rows: RecordedDocs | None = None
+    """The recorded docs whose requests lm-eval has to build; None if the task's own docs say what is asked."""
+
     where: str = ""
+    """The record and the task, for messages."""
+
     rebuild: Callable[[str], PreparedTask] | None = None
+    """Makes the task again with another delimiter between prompt and choice."""
+
     postprocess: Callable[[PreparedTask], PreparedTask] = lambda task: task
+    """Changes the task after its requests were checked."""
 
 
 class TaskSource(ABC):

@@ -108,25 +108,28 @@ class TaskSpec(_Block):
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """One task template.
-
-    Attributes:
-        name: The task's name, ``meta_mmlu_pro_instruct``.
-        file: Its YAML, relative to the template folder.
-        spec: Its ``metadata.meta_eval`` block.
-        settings: The whole task configuration with includes merged, ``!function`` as `FunctionRef`.
-        inherited: The keys that its includes set.
-        folder_of_key: For each ``!function`` key in ``settings``, the folder that it is relative to.
-        files: All files of the template folder that it needs: itself and its includes first, then sorted.
-    """
+    """One task template."""
 
     name: str
+    """The task's name, ``meta_mmlu_pro_instruct``."""
+
     file: PurePosixPath
+    """Its YAML, relative to the template folder."""
+
     spec: TaskSpec
+    """Its ``metadata.meta_eval`` block."""
+
     settings: Mapping[str, Any]
+    """The whole task configuration with includes merged, ``!function`` as `FunctionRef`."""
+
     inherited: frozenset[str]
+    """The keys that its includes set."""
+
     folder_of_key: Mapping[str, PurePosixPath]
+    """For each ``!function`` key in ``settings``, the folder that it is relative to."""
+
     files: tuple[PurePosixPath, ...]
+    """All files of the template folder that it needs: itself and its includes first, then sorted."""
 
     @property
     def process_docs(self) -> tuple[PurePosixPath, str] | None:

@@ -18,17 +18,16 @@ from meta_eval.harness.sample_files import open_samples
 
 @dataclass(slots=True)
 class Saved:
-    """The answers of one task.
-
-    Attributes:
-        indices: The docs that were answered, sorted.
-        answers: An item for each doc of ``indices``.
-        verdicts: The run's verdict of each doc; None if the file has none under this metric and filter.
-    """
+    """The answers of one task."""
 
     indices: list[int]
+    """The docs that were answered, sorted."""
+
     answers: list[Answers]
+    """An item for each doc of ``indices``."""
+
     verdicts: dict[int, float | None]
+    """The run's verdict of each doc; None if the file has none under this metric and filter."""
 
 
 def find_samples(folder: Path, tasks: Sequence[str]) -> OutputIndex:

@@ -30,38 +30,44 @@ from meta_eval.pack.manifest import BaselineEntry, ReferenceScoreEntry, TaskEntr
 
 @dataclass(slots=True)
 class Tally:
-    """Counts over the docs of a task or a subtask.
-
-    Attributes:
-        docs: All docs.
-        compared: Docs with both verdicts, ours and theirs.
-        graded: Sum of our verdicts (readings) over all docs.
-        reference: Sum of their verdicts over the ``with_reference`` docs that have a verdict.
-        meta: Sum of Meta's recorded verdicts; ``like_meta`` counts the docs with the same verdict as ours. If a
-            finished run is graded again, these differ from ``reference``, because they belong to another model's
-            answers.
-        agreed: Docs on which both verdicts agree.
-        graded_only: Docs with our verdict higher; for yes or no, docs that only we call right.
-        reference_only: Docs with their verdict higher.
-        unextracted: Docs without an extracted answer; None if the task does not report it.
-        ungraded: Docs on which a grader failed.
-        not_recorded: Docs without a recorded answer or without a verdict to compare with.
-    """
+    """Counts over the docs of a task or a subtask."""
 
     docs: int = 0
+    """All docs."""
+
     compared: int = 0
+    """Docs with both verdicts, ours and theirs."""
+
     graded: float = 0.0
+    """Sum of our verdicts (readings) over all docs."""
+
     reference: float = 0.0
+    """Sum of their verdicts over the ``with_reference`` docs that have a verdict."""
+
     with_reference: int = 0
     meta: float = 0.0
+    """Sum of Meta's recorded verdicts; ``like_meta`` counts the docs with the same verdict as ours. If a finished run
+    is graded again, these differ from ``reference``, because they belong to another model's answers."""
+
     with_meta: int = 0
     like_meta: int = 0
     agreed: int = 0
+    """Docs on which both verdicts agree."""
+
     graded_only: int = 0
+    """Docs with our verdict higher; for yes or no, docs that only we call right."""
+
     reference_only: int = 0
+    """Docs with their verdict higher."""
+
     unextracted: int | None = None
+    """Docs without an extracted answer; None if the task does not report it."""
+
     ungraded: int = 0
+    """Docs on which a grader failed."""
+
     not_recorded: int = 0
+    """Docs without a recorded answer or without a verdict to compare with."""
 
     @property
     def agreement(self) -> float | None:
@@ -320,27 +326,31 @@ Status = Literal["passed", "below", "unfinished", "not checked", "failed"]
 
 @dataclass(slots=True)
 class TaskProof:
-    """The result of a task.
-
-    Attributes:
-        entry: Its entry in the manifest.
-        status: Only ``passed`` is a pass.
-        reason: Why it did not pass; None for a pass.
-        min_agreement: The required agreement, 0 to 1.
-        tallies: Counts and disagreements; None when nothing was scored.
-        scores: All scores of the task's own aggregations, 0 to 1, by ``metric,filter``.
-        file: The file of disagreements.
-        of_baseline: The run of ``baseline:`` whose verdicts are compared; None for those of the evals dataset.
-    """
+    """The result of a task."""
 
     entry: TaskEntry
+    """Its entry in the manifest."""
+
     status: Status
+    """Only ``passed`` is a pass."""
+
     reason: str | None
+    """Why it did not pass; None for a pass."""
+
     min_agreement: float
+    """The required agreement, 0 to 1."""
+
     tallies: Tallies | None = None
+    """Counts and disagreements; None when nothing was scored."""
+
     scores: Mapping[str, float] = field(default_factory=dict)
+    """All scores of the task's own aggregations, 0 to 1, by ``metric,filter``."""
+
     file: Path | None = None
+    """The file of disagreements."""
+
     of_baseline: BaselineEntry | None = None
+    """The run of ``baseline:`` whose verdicts are compared; None for those of the evals dataset."""
 
     @property
     def published(self) -> ReferenceScoreEntry | None:
@@ -390,19 +400,19 @@ class TaskProof:
 
 @dataclass(slots=True)
 class Proof:
-    """The result of verify for a pack.
-
-    Attributes:
-        pack: The folder.
-        regraded: The folder of the run whose answers were graded, if any.
-        edited: Files of the pack that changed since prepare.
-        tasks: By name.
-    """
+    """The result of verify for a pack."""
 
     pack: Path
+    """The folder."""
+
     regraded: Path | None
+    """The folder of the run whose answers were graded, if any."""
+
     edited: tuple[str, ...] = ()
+    """Files of the pack that changed since prepare."""
+
     tasks: dict[str, TaskProof] = field(default_factory=dict)
+    """By name."""
 
     @property
     def passed(self) -> bool:

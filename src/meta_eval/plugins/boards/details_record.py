@@ -80,21 +80,22 @@ class DetailsFormat(RecordFormat):
 
 @dataclass(frozen=True, slots=True)
 class Details:
-    """The details of one task of one run.
-
-    Attributes:
-        name: The task as a pack names it, and as the hub names its configuration: ``harness_arc_challenge_25``.
-        source_name: As the file names it: ``harness|arc:challenge|25``.
-        shots: Number of examples before each question, as the file names it.
-        time: Of the run.
-        file: The name of the file inside the record.
-    """
+    """The details of one task of one run."""
 
     name: str
+    """The task as a pack names it, and as the hub names its configuration: ``harness_arc_challenge_25``."""
+
     source_name: str
+    """As the file names it: ``harness|arc:challenge|25``."""
+
     shots: str | None
+    """Number of examples before each question, as the file names it."""
+
     time: str
+    """Of the run."""
+
     file: str
+    """The name of the file inside the record."""
 
 
 class DetailsRecord(Record):
@@ -278,23 +279,26 @@ _WHOLE = 256
 
 @dataclass(slots=True)
 class TokenCheck:
-    """The result of comparing the ids of a task.
-
-    Attributes:
-        tokenizer: The model's; None where it is not on this machine.
-        docs: How many docs were compared.
-        other: How many of them have different ids.
-        without_bos: How many were asked without the BOS that this tokenizer puts in front.
-        twice: How many were asked with more than one BOS.
-        first: The first doc with different ids, and the difference.
-    """
+    """The result of comparing the ids of a task."""
 
     tokenizer: Tokenizer | None
+    """The model's; None where it is not on this machine."""
+
     docs: int = 0
+    """How many docs were compared."""
+
     other: int = 0
+    """How many of them have different ids."""
+
     without_bos: int = 0
+    """How many were asked without the BOS that this tokenizer puts in front."""
+
     twice: int = 0
+    """How many were asked with more than one BOS."""
+
     first: str | None = None
+    """The first doc with different ids, and the difference."""
+
     _added: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:

@@ -24,43 +24,55 @@ NESTED = frozenset(("doc", "model_response", "metric"))
 
 @dataclass(slots=True)
 class DetailsRow:
-    """One doc of a details file.
-
-    Attributes:
-        query: The row's own text for the question.
-        prompt: What the model was given, as text.
-        choices: The choices as recorded; empty if a text was generated.
-        golds: The indices of the right choices, or the right texts.
-        likelihoods: The log-likelihood of each choice; None if a text was generated.
-        text: The generated text; None for choices.
-        metrics: The value of each metric.
-        generation: The generation settings, where the writer keeps them.
-        tokens: The input ids of each request, without padding; None if not recorded.
-        truncated: Whether the prompt was cut to the model's context.
-        own_continuations: Whether the ids show that all choices continue the same prompt.
-        by_lighteval: Whether today's lighteval, which has its own rules, asked and graded it.
-        is_chat: Whether the prompt is the body of a chat request.
-        rebuilt: Whether the prompt was rebuilt here and could not be checked.
-        prompts: All prompts, if each choice had its own; empty if they share a prompt.
-        ending: The text after each of these prompts.
-    """
+    """One doc of a details file."""
 
     query: str
+    """The row's own text for the question."""
+
     prompt: str
+    """What the model was given, as text."""
+
     choices: tuple[str, ...]
+    """The choices as recorded; empty if a text was generated."""
+
     golds: tuple[Any, ...]
+    """The indices of the right choices, or the right texts."""
+
     likelihoods: tuple[float, ...] | None
+    """The log-likelihood of each choice; None if a text was generated."""
+
     text: str | None
+    """The generated text; None for choices."""
+
     metrics: dict[str, float]
+    """The value of each metric."""
+
     generation: dict[str, Any] | None = None
+    """The generation settings, where the writer keeps them."""
+
     tokens: tuple[tuple[int, ...], ...] | None = None
+    """The input ids of each request, without padding; None if not recorded."""
+
     truncated: bool = False
+    """Whether the prompt was cut to the model's context."""
+
     own_continuations: bool = False
+    """Whether the ids show that all choices continue the same prompt."""
+
     by_lighteval: bool = False
+    """Whether today's lighteval, which has its own rules, asked and graded it."""
+
     is_chat: bool = False
+    """Whether the prompt is the body of a chat request."""
+
     rebuilt: bool = False
+    """Whether the prompt was rebuilt here and could not be checked."""
+
     prompts: tuple[str, ...] = ()
+    """All prompts, if each choice had its own; empty if they share a prompt."""
+
     ending: str = ""
+    """The text after each of these prompts."""
 
     @property
     def delimiter(self) -> str:

@@ -169,21 +169,22 @@ _MAX_GEN_TOKS = 256
 
 @dataclass(frozen=True, slots=True)
 class GradedDocs:
-    """The rows of a task.
-
-    Attributes:
-        grader: The kind of their grader.
-        docs: The docs, as in any record.
-        delimiter: Between prompt and choice; None if texts were generated.
-        metrics: Recorded metrics that are graded again.
-        not_regraded: Recorded metrics without a grader here.
-    """
+    """The rows of a task."""
 
     grader: DetailsGrader
+    """The kind of their grader."""
+
     docs: RecordedDocs
+    """The docs, as in any record."""
+
     delimiter: str | None
+    """Between prompt and choice; None if texts were generated."""
+
     metrics: tuple[str, ...]
+    """Recorded metrics that are graded again."""
+
     not_regraded: tuple[str, ...]
+    """Recorded metrics without a grader here."""
 
 
 def read_details(

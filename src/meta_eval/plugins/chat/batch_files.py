@@ -20,30 +20,27 @@ _NO_REASON = "no reason was given"
 
 @dataclass(frozen=True, slots=True)
 class BatchRequest:
-    """A line of a file of requests.
-
-    Attributes:
-        custom_id: The name that its result repeats.
-        body: What the endpoint gets.
-    """
+    """A line of a file of requests."""
 
     custom_id: str
+    """The name that its result repeats."""
+
     body: Mapping[str, Any]
+    """What the endpoint gets."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchResult:
-    """A line of a file of results.
-
-    Attributes:
-        custom_id: The name of its request.
-        completion: The answer; None if the request failed.
-        error: Why the request failed; None if it did not.
-    """
+    """A line of a file of results."""
 
     custom_id: str
+    """The name of its request."""
+
     completion: ChatCompletion | None
+    """The answer; None if the request failed."""
+
     error: str | None
+    """Why the request failed; None if it did not."""
 
 
 def is_batch_request(content: object) -> bool:

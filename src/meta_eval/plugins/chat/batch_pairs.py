@@ -46,19 +46,19 @@ _Line = TypeVar("_Line")
 
 @dataclass(frozen=True, slots=True)
 class BatchPair:
-    """The files of a task.
-
-    Attributes:
-        task: Its name, from the name of the requests file.
-        requests: The requests.
-        results: The results, in one or several files.
-        golds: The right answers; None if there is no such file.
-    """
+    """The files of a task."""
 
     task: str
+    """Its name, from the name of the requests file."""
+
     requests: Path
+    """The requests."""
+
     results: tuple[Path, ...]
+    """The results, in one or several files."""
+
     golds: Path | None
+    """The right answers; None if there is no such file."""
 
 
 def _find_kind(file: Path) -> Holding | None:
@@ -222,19 +222,19 @@ def read_golds(file: Path) -> dict[str, Mapping[str, Any]]:
 
 @dataclass(slots=True)
 class Results:
-    """The results of a task.
-
-    Attributes:
-        answered: By custom_id: the result of each request that was answered.
-        failed: By custom_id: why a request failed.
-        models: Each model, with the place of its first answer.
-        cut_off: Places of lines that are not JSON.
-    """
+    """The results of a task."""
 
     answered: dict[str, BatchResult] = field(default_factory=dict)
+    """By custom_id: the result of each request that was answered."""
+
     failed: dict[str, str] = field(default_factory=dict)
+    """By custom_id: why a request failed."""
+
     models: dict[str, str] = field(default_factory=dict)
+    """Each model, with the place of its first answer."""
+
     cut_off: list[str] = field(default_factory=list)
+    """Places of lines that are not JSON."""
 
 
 def read_results(files: Sequence[Path]) -> Results:

@@ -67,15 +67,13 @@ def _make_generation(shared: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class ChatGrading(ABC):
-    """How the answers of a task are graded.
-
-    Attributes:
-        grader: The name of the grader in ``assets/chat``.
-        answer: What is graded: the text, or the whole message.
-    """
+    """How the answers of a task are graded."""
 
     grader: ClassVar[str]
+    """The name of the grader in ``assets/chat``."""
+
     answer: ClassVar[Literal["text", "message"]]
+    """What is graded: the text, or the whole message."""
 
     @abstractmethod
     def make_gold(self, choice: ChatChoice) -> object:

@@ -15,17 +15,16 @@ _OF_TOOLS = ("tools", "tool_choice", "parallel_tool_calls")
 
 @dataclass(frozen=True, slots=True)
 class PromptDifference:
-    """How the prompt of a chat endpoint differs from a recorded one.
-
-    Attributes:
-        tokens: The number of tokens of the endpoint's prompt, BOS included: what ``usage.prompt_tokens`` must say.
-        added: The tokens that only the endpoint's prompt has.
-        missing: The tokens that only the recorded prompt has.
-    """
+    """How the prompt of a chat endpoint differs from a recorded one."""
 
     tokens: int
+    """The number of tokens of the endpoint's prompt, BOS included: what ``usage.prompt_tokens`` must say."""
+
     added: int
+    """The tokens that only the endpoint's prompt has."""
+
     missing: int
+    """The tokens that only the recorded prompt has."""
 
     @property
     def total(self) -> int:

@@ -26,17 +26,16 @@ _SHORT = 16
 
 @dataclass(frozen=True, slots=True)
 class EndpointFinding:
-    """What a check showed.
-
-    Attributes:
-        name: What was checked.
-        passed: None if it could not be checked.
-        what: What was seen.
-    """
+    """What a check showed."""
 
     name: str
+    """What was checked."""
+
     passed: bool | None
+    """None if it could not be checked."""
+
     what: str
+    """What was seen."""
 
     def as_json(self) -> dict[str, Any]:
         """Plain JSON, for the journal."""

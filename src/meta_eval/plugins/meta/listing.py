@@ -16,35 +16,43 @@ from meta_eval.sockets import Template, TemplateFolder
 
 @dataclass(frozen=True, slots=True)
 class TaskLine:
-    """One task in a listing.
-
-    Attributes:
-        task: Its name.
-        subset: The details subset that it reads.
-        variants: ``instruct``, ``pretrain``.
-        families: Llama families, ``3.1``.
-        groups: Its groups (for the family of the evals dataset, if given).
-        shots: Published number of shots, ``5``; empty if nothing is published.
-        max_gen_toks: Tokens that an answer may have; 0 for choice tasks.
-        metric: The metric that is compared with the published score, or else the first.
-        join: The original dataset with the ground truth, or None.
-        published: Scores as (model, percent, averaging, same_settings).
-        row_format: verified, documented or assumed.
-        grading: Its grader validation: ``verified on 1,324 answers``, ``grader of meta_math_hard``, or ``-``.
-    """
+    """One task in a listing."""
 
     task: str
+    """Its name."""
+
     subset: str
+    """The details subset that it reads."""
+
     variants: tuple[str, ...]
+    """``instruct``, ``pretrain``."""
+
     families: tuple[str, ...]
+    """Llama families, ``3.1``."""
+
     groups: tuple[str, ...]
+    """Its groups (for the family of the evals dataset, if given)."""
+
     shots: str
+    """Published number of shots, ``5``; empty if nothing is published."""
+
     max_gen_toks: int
+    """Tokens that an answer may have; 0 for choice tasks."""
+
     metric: str
+    """The metric that is compared with the published score, or else the first."""
+
     join: str | None
+    """The original dataset with the ground truth, or None."""
+
     published: tuple[tuple[str, float, str | None, bool], ...]
+    """Scores as (model, percent, averaging, same_settings)."""
+
     row_format: str
+    """verified, documented or assumed."""
+
     grading: str
+    """Its grader validation: ``verified on 1,324 answers``, ``grader of meta_math_hard``, or ``-``."""
 
     def to_json(self) -> dict[str, Any]:
         numbers = [

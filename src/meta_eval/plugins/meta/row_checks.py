@@ -18,17 +18,16 @@ from meta_eval.sockets import DataError, hash_text, list_bos_tokens, remove_bos
 
 @dataclass(slots=True)
 class CheckedRows:
-    """Rows that passed.
-
-    Attributes:
-        rows: In their order; a leading BOS is removed from prompts.
-        warnings: How often each was seen, by its short name; absent when never.
-        recorded_settings: The values of each ``eval_config`` key over all rows, sorted.
-    """
+    """Rows that passed."""
 
     rows: list[SourceRow]
+    """In their order; a leading BOS is removed from prompts."""
+
     warnings: dict[str, int] = field(default_factory=dict)
+    """How often each was seen, by its short name; absent when never."""
+
     recorded_settings: dict[str, list[str]] = field(default_factory=dict)
+    """The values of each ``eval_config`` key over all rows, sorted."""
 
 
 # Each warning as a sentence. The key is in the manifest, for programs.

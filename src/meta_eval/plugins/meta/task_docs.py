@@ -48,21 +48,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TaskRows:
-    """The rows of a task, and what was noticed while reading them.
-
-    Attributes:
-        rows: Input of the template. No other object holds them, so that docs can replace them in memory.
-        count: How many the evals dataset has.
-        labels: Their ``benchmark_label``.
-        checked: What the checks found, without the rows.
-        joined: The result of the join, without the rows; None for a task without a join.
-    """
+    """The rows of a task, and what was noticed while reading them."""
 
     rows: list[SourceRow]
+    """Input of the template. No other object holds them, so that docs can replace them in memory."""
+
     count: int
+    """How many the evals dataset has."""
+
     labels: frozenset[str]
+    """Their ``benchmark_label``."""
+
     checked: CheckedRows
+    """What the checks found, without the rows."""
+
     joined: Joined | None
+    """The result of the join, without the rows; None for a task without a join."""
 
 
 def read_task_rows(
@@ -117,27 +118,31 @@ _BATCH = 1024  # rows
 
 @dataclass(frozen=True, slots=True)
 class TaskDocs:
-    """The docs of a task, and warnings about them. The rows are dropped, because docs hold the same texts.
-
-    Attributes:
-        rows: How many the evals dataset has.
-        labels: Their ``benchmark_label``.
-        checked: The findings of the checks, without the rows.
-        joined: The result of the join, without the rows; None for a task without a join.
-        matched: How many rows the join matched.
-        table: The docs.
-        unclustered: The short name of a warning if the template's cluster rule does not fit the docs.
-        content: The parquet file of the docs, which a thread is writing; None if not requested.
-    """
+    """The docs of a task, and warnings about them. The rows are dropped, because docs hold the same texts."""
 
     rows: int
+    """How many the evals dataset has."""
+
     labels: frozenset[str]
+    """Their ``benchmark_label``."""
+
     checked: CheckedRows
+    """The findings of the checks, without the rows."""
+
     joined: Joined | None
+    """The result of the join, without the rows; None for a task without a join."""
+
     matched: int
+    """How many rows the join matched."""
+
     table: pa.Table
+    """The docs."""
+
     unclustered: str | None
+    """The short name of a warning if the template's cluster rule does not fit the docs."""
+
     content: Future[bytes] | None
+    """The parquet file of the docs, which a thread is writing; None if not requested."""
 
 
 def read_docs(

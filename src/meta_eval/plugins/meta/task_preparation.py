@@ -46,17 +46,17 @@ if TYPE_CHECKING:
 
 @dataclass
 class MetaContext:
-    """What the tasks of a pack of an evals dataset share besides. Each part is read once.
-
-    Attributes:
-        templates: The template folder.
-        originals: The original datasets that the joins read.
-        allow_unmatched: Whether rows without an original are left out.
-    """
+    """What the tasks of a pack of an evals dataset share besides. Each part is read once."""
 
     templates: TemplateFolder
+    """The template folder."""
+
     originals: Originals
+    """The original datasets that the joins read."""
+
     allow_unmatched: bool = False
+    """Whether rows without an original are left out."""
+
     _metrics: dict[int, list[SourceRow]] = field(default_factory=dict)
 
     def metrics(self, dataset: EvalsDataset) -> list[SourceRow]:

@@ -85,42 +85,45 @@ PLANNED_RUNS = 5
 
 @dataclass(frozen=True, slots=True)
 class DocFlips:
-    """How the docs of a task change between runs.
-
-    Attributes:
-        docs: Number of docs.
-        changed: Number of docs that ever changed.
-        unsteady: The docs that go either way, least steady first.
-        expected: Standard deviation of a run's score that independent flips explain.
-        seen: Standard deviation of the runs' scores.
-    """
+    """How the docs of a task change between runs."""
 
     docs: int
+    """Number of docs."""
+
     changed: int
+    """Number of docs that ever changed."""
+
     unsteady: tuple[str, ...]
+    """The docs that go either way, least steady first."""
+
     expected: float
+    """Standard deviation of a run's score that independent flips explain."""
+
     seen: float
+    """Standard deviation of the runs' scores."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """The runs of a task, or of the mean over tasks.
-
-    Attributes:
-        name: The task; ``mean`` for the mean over tasks.
-        runs: The places of its runs in the history.
-        points: A point for each.
-        docs: The number of docs that runs are compared by.
-        runs_per_alarm: What its limits are for.
-        flips: Of the runs without an alarm. None for the mean, and with a single run.
-    """
+    """The runs of a task, or of the mean over tasks."""
 
     name: str
+    """The task; ``mean`` for the mean over tasks."""
+
     runs: tuple[int, ...]
+    """The places of its runs in the history."""
+
     points: tuple[ChartPoint, ...]
+    """A point for each."""
+
     docs: int
+    """The number of docs that runs are compared by."""
+
     runs_per_alarm: float
+    """What its limits are for."""
+
     flips: DocFlips | None
+    """Of the runs without an alarm. None for the mean, and with a single run."""
 
     @property
     def is_alarmed(self) -> bool:
@@ -183,21 +186,22 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class HistoryJudgement:
-    """What a history says of its newest run.
-
-    Attributes:
-        outcome: ``alarm`` if any chart has one.
-        runs: The runs since the last accepted change, oldest first.
-        charts: That of the mean first, if there are several tasks.
-        notes: What does not count, and why.
-        other_model: Since when the runs are of another model, a clause; empty if they are not.
-    """
+    """What a history says of its newest run."""
 
     outcome: Outcome
+    """``alarm`` if any chart has one."""
+
     runs: tuple[PastRun, ...]
+    """The runs since the last accepted change, oldest first."""
+
     charts: tuple[Chart, ...]
+    """That of the mean first, if there are several tasks."""
+
     notes: tuple[str, ...]
+    """What does not count, and why."""
+
     other_model: str = ""
+    """Since when the runs are of another model, a clause; empty if they are not."""
 
 
 def judge_history(history: Sequence[PastRun], runs_per_alarm: float) -> HistoryJudgement:

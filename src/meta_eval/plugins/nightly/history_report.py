@@ -37,19 +37,19 @@ SHOWN = 30
 
 @dataclass(frozen=True, slots=True)
 class HistoryReport:
-    """What views read.
-
-    Attributes:
-        judgement: What was found.
-        folder: The history.
-        rate: The rate of false alarms, in the user's words.
-        drop: The drop that docs and runs are planned for, from 0 to 1.
-    """
+    """What views read."""
 
     judgement: HistoryJudgement
+    """What was found."""
+
     folder: str
+    """The history."""
+
     rate: str
+    """The rate of false alarms, in the user's words."""
+
     drop: float
+    """The drop that docs and runs are planned for, from 0 to 1."""
 
     @property
     def exit_code(self) -> int:

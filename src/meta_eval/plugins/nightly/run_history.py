@@ -52,29 +52,19 @@ def _need_time(text: str) -> str:
 
 
 class TaskVerdicts(BaseModel):
-    """The verdicts on a task.
-
-    Attributes:
-        metric: Their ``metric,filter``.
-        docs: By doc, the quality of its answer from 0 to 1, higher is better. A doc is named by lm-eval's hash of it.
-    """
+    """The verdicts on a task."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     metric: str
+    """Their ``metric,filter``."""
+
     docs: dict[str, Annotated[float, Field(ge=0, le=1, strict=True, allow_inf_nan=False)]] = Field(min_length=1)
+    """By doc, the quality of its answer from 0 to 1, higher is better. A doc is named by lm-eval's hash of it."""
 
 
 class PastRun(BaseModel):
-    """A run.
-
-    Attributes:
-        time: When it began, ISO 8601 in UTC.
-        name: What it is a run of, such as a commit.
-        model, engine: As its results name them.
-        tasks: The verdicts by task.
-        new_level: Whether the runs before it no longer count, because a change was accepted.
-    """
+    """A run."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -83,11 +73,20 @@ class PastRun(BaseModel):
     time: Annotated[
         str, Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}(\.[0-9]+)?Z$"), AfterValidator(_need_time)
     ]
+    """When it began, ISO 8601 in UTC."""
+
     name: Annotated[str, Field(max_length=200)] = ""
+    """What it is a run of, such as a commit."""
+
     model: str | None = None
     engine: str | None = None
+    """As its results name them."""
+
     tasks: dict[str, TaskVerdicts] = Field(min_length=1)
+    """The verdicts by task."""
+
     new_level: bool = False
+    """Whether the runs before it no longer count, because a change was accepted."""
 
     @property
     def label(self) -> str:

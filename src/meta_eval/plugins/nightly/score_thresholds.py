@@ -64,20 +64,20 @@ class _File(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class ScoreThreshold:
-    """A threshold on the score of a task.
-
-    Attributes:
-        task, metric: As lm-eval names them.
-        value: The expected score, from 0 to 1.
-        tolerance: How far below it a score may be, from 0 to 1.
-        docs: Number of docs; None if unknown.
-    """
+    """A threshold on the score of a task."""
 
     task: str
     metric: str
+    """As lm-eval names them."""
+
     value: float
+    """The expected score, from 0 to 1."""
+
     tolerance: float
+    """How far below it a score may be, from 0 to 1."""
+
     docs: int | None
+    """Number of docs; None if unknown."""
 
     def find_failures(self, flips: float = PLANNED_FLIPS, loss: float = 0.0) -> float | None:
         """How often a model fails, from 0 to 1; None if the docs are unknown.

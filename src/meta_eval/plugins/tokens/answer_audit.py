@@ -64,33 +64,38 @@ Key = TypeVar("Key", int, str)
 
 @dataclass(frozen=True, slots=True)
 class AnswerFigures:
-    """The answers of a task, or of all, that were to be generated greedily, or sampled.
-
-    Attributes:
-        name: The task; None for all.
-        is_greedy: Whether they were to be generated greedily.
-        score: The mean score, nats a token or a share of probability.
-        interval: Its interval at `FIDELITY_LEVEL`; None for a single doc.
-        unseen: The least upper end of the regret of greedy answers; 0 for sampled ones.
-        unlikely: The share of tokens that are not the likeliest, or outside of the set that was sampled from.
-        opening, later: The mean score of the first tokens, and of all others; None without any.
-        surprise: The mean surprise of sampled answers, nats a token; None for greedy ones.
-        unfit: The share of answers with a mean score beyond `AUDIT_UNFIT_REGRET`, or `AUDIT_UNFIT_DEPTH` of sampled
-            ones.
-        unfit_interval: Its interval at `FIDELITY_LEVEL`.
-    """
+    """The answers of a task, or of all, that were to be generated greedily, or sampled."""
 
     name: str | None
+    """The task; None for all."""
+
     is_greedy: bool
+    """Whether they were to be generated greedily."""
+
     score: Mean
+    """The mean score, nats a token or a share of probability."""
+
     interval: Interval | None
+    """Its interval at `FIDELITY_LEVEL`; None for a single doc."""
+
     unseen: float
+    """The least upper end of the regret of greedy answers; 0 for sampled ones."""
+
     unlikely: float
+    """The share of tokens that are not the likeliest, or outside of the set that was sampled from."""
+
     opening: float | None
     later: float | None
+    """The mean score of the first tokens, and of all others; None without any."""
+
     surprise: float | None
+    """The mean surprise of sampled answers, nats a token; None for greedy ones."""
+
     unfit: float
+    """The share of answers with a mean score beyond `AUDIT_UNFIT_REGRET`, or `AUDIT_UNFIT_DEPTH` of sampled ones."""
+
     unfit_interval: Interval
+    """Its interval at `FIDELITY_LEVEL`."""
 
     @property
     def docs(self) -> int:
@@ -103,29 +108,34 @@ class AnswerFigures:
 
 @dataclass(frozen=True, slots=True)
 class GroupVerdict:
-    """The verdict on the greedy answers, or on the sampled ones.
-
-    Attributes:
-        outcome: The outcome.
-        figures: Of all such answers.
-        tasks: Of each task by name; empty for a single task.
-        lengths: Of answers of about the same length by `LENGTHS`; empty for a single length.
-        noise: The mean score of the A/A pair; None without one.
-        limit: Nats a token.
-        reason: Why, a clause.
-        temperature: The temperature that fits the answers best; None without the k likeliest tokens.
-        temperature_interval: Its interval at `FIDELITY_LEVEL`; likewise.
-    """
+    """The verdict on the greedy answers, or on the sampled ones."""
 
     outcome: Sameness
+    """The outcome."""
+
     figures: AnswerFigures
+    """Of all such answers."""
+
     tasks: tuple[AnswerFigures, ...]
+    """Of each task by name; empty for a single task."""
+
     lengths: tuple[AnswerFigures, ...]
+    """Of answers of about the same length by `LENGTHS`; empty for a single length."""
+
     noise: float | None
+    """The mean score of the A/A pair; None without one."""
+
     limit: float
+    """Nats a token."""
+
     reason: str
+    """Why, a clause."""
+
     temperature: float | None
+    """The temperature that fits the answers best; None without the k likeliest tokens."""
+
     temperature_interval: Interval | None
+    """Its interval at `FIDELITY_LEVEL`; likewise."""
 
 
 def judge_answers(docs: Sequence[ScoredDoc], noise: Sequence[ScoredDoc] | None = None) -> list[GroupVerdict]:

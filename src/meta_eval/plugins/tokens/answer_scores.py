@@ -52,38 +52,47 @@ class Decoding:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScoredDoc:
-    """The answer to a doc.
-
-    Attributes:
-        task: The task.
-        doc: lm-eval's number of the doc.
-        request_sha256: The hash of its request; the same for copies of a doc.
-        decoding: How it was to be generated.
-        scores: n: the score of each token, nats or a share of probability. Left out are the last token, as a stop text
-            or a limit may cut it, and tokens of greedy answers that were generated as others.
-        openings: n: whether a token is among the first `OPENING_TOKENS`.
-        unlikely: n: whether a greedy token is not the likeliest, or a sampled one is outside of the set.
-        foreign: n: whether a greedy token is more than `AUDIT_FOREIGN_NATS` below the likeliest.
-        surprises: n, nats: minus the log-probability of a sampled token, less the entropy; None for greedy answers.
-        likelihoods: The mean log-probability at each of `TEMPERATURES`, nats; None without the k likeliest tokens.
-        avoided: The number of unlikely greedy tokens that do not occur in the answer before, where the likeliest does.
-        repeated: The number of those that occur in it.
-        cluster: What it shares with docs that are not independent of it; None without such docs.
-    """
+    """The answer to a doc."""
 
     task: str
+    """The task."""
+
     doc: int
+    """lm-eval's number of the doc."""
+
     request_sha256: str
+    """The hash of its request; the same for copies of a doc."""
+
     decoding: Decoding
+    """How it was to be generated."""
+
     scores: Numbers
+    """n: the score of each token, nats or a share of probability. Left out are the last token, as a stop text or a
+    limit may cut it, and tokens of greedy answers that were generated as others."""
+
     openings: NDArray[np.bool_]
+    """n: whether a token is among the first `OPENING_TOKENS`."""
+
     unlikely: NDArray[np.bool_]
+    """n: whether a greedy token is not the likeliest, or a sampled one is outside of the set."""
+
     foreign: NDArray[np.bool_]
+    """n: whether a greedy token is more than `AUDIT_FOREIGN_NATS` below the likeliest."""
+
     surprises: Numbers | None
+    """n, nats: minus the log-probability of a sampled token, less the entropy; None for greedy answers."""
+
     likelihoods: Numbers | None
+    """The mean log-probability at each of `TEMPERATURES`, nats; None without the k likeliest tokens."""
+
     avoided: int = 0
+    """The number of unlikely greedy tokens that do not occur in the answer before, where the likeliest does."""
+
     repeated: int = 0
+    """The number of those that occur in it."""
+
     cluster: str | None = None
+    """What it shares with docs that are not independent of it; None without such docs."""
 
     @property
     def mean(self) -> float:

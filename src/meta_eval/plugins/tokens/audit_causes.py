@@ -34,23 +34,25 @@ from meta_eval.sockets import Interval, plural, score_interval
 
 @dataclass(frozen=True, slots=True)
 class PromptCount:
-    """The endpoint's count of prompt tokens beside that of the trusted copy.
-
-    Attributes:
-        docs: Number of answers with both counts.
-        more: The most frequent difference; negative if the endpoint counts fewer.
-        share: The share of answers with this difference.
-        other: The share of answers with any difference.
-        fewer: The share of answers for which the endpoint counts fewer.
-        distinct: Number of distinct differences but 0.
-    """
+    """The endpoint's count of prompt tokens beside that of the trusted copy."""
 
     docs: int
+    """Number of answers with both counts."""
+
     more: int
+    """The most frequent difference; negative if the endpoint counts fewer."""
+
     share: float
+    """The share of answers with this difference."""
+
     other: float
+    """The share of answers with any difference."""
+
     fewer: float
+    """The share of answers for which the endpoint counts fewer."""
+
     distinct: int
+    """Number of distinct differences but 0."""
 
     @property
     def differs(self) -> bool:
@@ -60,21 +62,22 @@ class PromptCount:
 
 @dataclass(frozen=True, slots=True)
 class AuditCause:
-    """A cause, or several that look alike.
-
-    Attributes:
-        key: Its name for programs.
-        text: A sentence without a full stop.
-        interval: Of a share or a temperature that the text is about; None for none.
-        groups: The names of its groups in the shared table (`meta_eval.plugins.tokens.causes`).
-        todo: What to look at, sentences without a full stop at the end.
-    """
+    """A cause, or several that look alike."""
 
     key: str
+    """Its name for programs."""
+
     text: str
+    """A sentence without a full stop."""
+
     interval: Interval | None = None
+    """Of a share or a temperature that the text is about; None for none."""
+
     groups: tuple[str, ...] = ()
+    """The names of its groups in the shared table (`meta_eval.plugins.tokens.causes`)."""
+
     todo: str = ""
+    """What to look at, sentences without a full stop at the end."""
 
 
 def count_prompts(differences: Sequence[int]) -> PromptCount | None:

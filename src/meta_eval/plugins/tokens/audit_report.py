@@ -41,31 +41,37 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """What views read.
-
-    Attributes:
-        endpoint: The model that the endpoint names.
-        trusted: The trusted copy.
-        engine: Its engine.
-        table: The table with its log-probabilities.
-        noise: The table of the A/A pair; None without one.
-        verdicts: On greedy and on sampled answers.
-        causes: What may differ.
-        prompts: The endpoint's counts of prompt tokens; None without any.
-        notes: What must be known of the answers.
-        exit_follows_decision: Whether the exit code follows the outcome.
-    """
+    """What views read."""
 
     endpoint: str
+    """The model that the endpoint names."""
+
     trusted: str
+    """The trusted copy."""
+
     engine: str
+    """Its engine."""
+
     table: str
+    """The table with its log-probabilities."""
+
     noise: str | None
+    """The table of the A/A pair; None without one."""
+
     verdicts: tuple[GroupVerdict, ...]
+    """On greedy and on sampled answers."""
+
     causes: tuple[AuditCause, ...]
+    """What may differ."""
+
     prompts: PromptCount | None
+    """The endpoint's counts of prompt tokens; None without any."""
+
     notes: tuple[str, ...] = ()
+    """What must be known of the answers."""
+
     exit_follows_decision: bool = False
+    """Whether the exit code follows the outcome."""
 
     @property
     def outcome(self) -> Sameness:

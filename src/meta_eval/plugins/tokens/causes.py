@@ -44,21 +44,22 @@ SAME_IDS = "Compare the token ids that the engine was given with those of `meta-
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Causes with the same trace.
-
-    Attributes:
-        name: Their name in reports; if there is only one cause, its name.
-        label: The name in a word or two.
-        causes: The causes.
-        trace: How the group is detected: the probe, and what the copy does there.
-        todo: What to look at, one sentence without a full stop.
-    """
+    """Causes with the same trace."""
 
     name: str
+    """Their name in reports; if there is only one cause, its name."""
+
     label: str
+    """The name in a word or two."""
+
     causes: tuple[str, ...]
+    """The causes."""
+
     trace: str
+    """How the group is detected: the probe, and what the copy does there."""
+
     todo: str
+    """What to look at, one sentence without a full stop."""
 
 
 NO_BOS = Group(BOS, "no BOS", (BOS,), "it is what the baseline is behind a prompt without BOS", SAME_IDS)
@@ -181,20 +182,20 @@ GROUPS = (NO_BOS, MORE_BOS, PROMPT, START, SCALED, ATTENTION, WEIGHTS, ROUNDING,
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A deliberate fault. Tables of a copy with it test the signatures.
-
-    Attributes:
-        table: The name of the copy in tools/forced_tokens.py and of its tables.
-        label: The change, in a few words.
-        cause: The cause that it shows.
-        groups: Groups that probes may name for its trace, the best first; empty if a group with several causes that
-            includes it, or nothing, is named.
-    """
+    """A deliberate fault. Tables of a copy with it test the signatures."""
 
     table: str
+    """The name of the copy in tools/forced_tokens.py and of its tables."""
+
     label: str
+    """The change, in a few words."""
+
     cause: str
+    """The cause that it shows."""
+
     groups: tuple[Group, ...] = ()
+    """Groups that probes may name for its trace, the best first; empty if a group with several causes that includes it,
+    or nothing, is named."""
 
 
 FAULTS = (
@@ -233,19 +234,19 @@ FAULTS = (
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What the tokens show, and possible causes.
-
-    Attributes:
-        groups: The names of the groups of causes with this trace.
-        causes: All causes of these groups.
-        evidence: A sentence without a full stop.
-        todo: What to look at, one sentence without a full stop.
-    """
+    """What the tokens show, and possible causes."""
 
     groups: tuple[str, ...]
+    """The names of the groups of causes with this trace."""
+
     causes: tuple[str, ...]
+    """All causes of these groups."""
+
     evidence: str
+    """A sentence without a full stop."""
+
     todo: str
+    """What to look at, one sentence without a full stop."""
 
     @property
     def headline(self) -> str:

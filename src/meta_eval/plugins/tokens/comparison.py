@@ -57,46 +57,49 @@ CHANGES = 20
 
 @dataclass(frozen=True, slots=True)
 class TokenChange:
-    """A place where the copy's likeliest token differs from the baseline's.
-
-    Attributes:
-        task: The task.
-        doc: lm-eval's number of the doc.
-        at: The place in the answer, from 1.
-        id: The recorded token.
-        baseline_id, candidate_id: The likeliest token of the baseline and of the copy.
-        difference: The difference of the recorded token's log-probability, nats; positive if less likely under the
-            copy.
-    """
+    """A place where the copy's likeliest token differs from the baseline's."""
 
     task: str
+    """The task."""
+
     doc: int
+    """lm-eval's number of the doc."""
+
     at: int
+    """The place in the answer, from 1."""
+
     id: int
+    """The recorded token."""
+
     baseline_id: int
     candidate_id: int
+    """The likeliest token of the baseline and of the copy."""
+
     difference: float
+    """The difference of the recorded token's log-probability, nats; positive if less likely under the copy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
     """The Kullback-Leibler divergence of the copy from the baseline, over the tokens that both tables keep at each
     place.
-
-    Attributes:
-        value: The mean over tokens, nats. All tokens that not both keep count as a single token, so this is a lower
-            bound of the divergence (data processing inequality).
-        interval: At `FIDELITY_LEVEL`; None for a single doc.
-        left_out: The mean probability of these other tokens under the baseline.
-        most_left_out: The largest such probability at any place.
-        k: Number of tokens that each table keeps at a place.
     """
 
     value: float
+    """The mean over tokens, nats. All tokens that not both keep count as a single token, so this is a lower bound of
+    the divergence (data processing inequality)."""
+
     interval: Interval | None
+    """At `FIDELITY_LEVEL`; None for a single doc."""
+
     left_out: float
+    """The mean probability of these other tokens under the baseline."""
+
     most_left_out: float
+    """The largest such probability at any place."""
+
     k: int
+    """Number of tokens that each table keeps at a place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,38 +114,45 @@ class KindPair:
 
 @dataclass(frozen=True, slots=True)
 class Paired:
-    """The comparison of a task, or of all.
-
-    Attributes:
-        name: The task; None for all.
-        outcome: See this module.
-        limit: The distance above which a copy is different, nats per token; None without noise and margin.
-        distance: The distance, with its ``interval`` at `FIDELITY_LEVEL`; None for a single doc.
-        noise: The distance of the A/A pair; None without one for these docs.
-        times_noise: The ratio to the noise, with ``times_noise_interval``; None likewise.
-        p: One-sided p value of what *different* needs to be above; Holm-corrected for several tasks.
-        shift: The shift, with ``shift_interval`` at the same level and the two-sided p value ``shift_p`` of no shift.
-        baseline_logprob, candidate_logprob: The mean log-probability under the baseline and the copy.
-        changed: The share of tokens with another likeliest token, where both engines name it.
-        untouched: The share of docs with every number bit-identical.
-    """
+    """The comparison of a task, or of all."""
 
     name: str | None
+    """The task; None for all."""
+
     outcome: Sameness
+    """See this module."""
+
     limit: float | None
+    """The distance above which a copy is different, nats per token; None without noise and margin."""
+
     distance: Mean
+    """The distance, with its ``interval`` at `FIDELITY_LEVEL`; None for a single doc."""
+
     interval: Interval | None
     noise: Mean | None
+    """The distance of the A/A pair; None without one for these docs."""
+
     times_noise: float | None
+    """The ratio to the noise, with ``times_noise_interval``; None likewise."""
+
     times_noise_interval: Interval | None
     p: float
+    """One-sided p value of what *different* needs to be above; Holm-corrected for several tasks."""
+
     shift: Mean
+    """The shift, with ``shift_interval`` at the same level and the two-sided p value ``shift_p`` of no shift."""
+
     shift_interval: Interval | None
     shift_p: float
     baseline_logprob: float
     candidate_logprob: float
+    """The mean log-probability under the baseline and the copy."""
+
     changed: float | None
+    """The share of tokens with another likeliest token, where both engines name it."""
+
     untouched: float
+    """The share of docs with every number bit-identical."""
 
     @property
     def docs(self) -> int:
@@ -155,35 +165,43 @@ class Paired:
 
 @dataclass(frozen=True, slots=True)
 class TableComparison:
-    """The comparison of a copy with a baseline.
-
-    Attributes:
-        outcome: The overall outcome; see this module.
-        margin: The margin that the user named, nats per token; None for the noise.
-        varied: What differs in how the A/A pair was measured; None without such a pair.
-        covers: Whether the A/A pair covers how the copy was measured; None likewise.
-        all: All tokens.
-        tasks: The tasks by name; empty for a single task.
-        divergence: None unless both tables keep the likeliest tokens.
-        kinds: The kinds of tokens, as in the figures.
-        changes: The first few tokens with another likeliest token, by the loss of the recorded token.
-        reasons: Reasons of the outcome, sentences without a full stop.
-        notes: Notes about the tables.
-        min_docs: With fewer docs the outcome is undecided.
-    """
+    """The comparison of a copy with a baseline."""
 
     outcome: Sameness
+    """The overall outcome; see this module."""
+
     margin: float | None
+    """The margin that the user named, nats per token; None for the noise."""
+
     varied: tuple[str, ...] | None
+    """What differs in how the A/A pair was measured; None without such a pair."""
+
     covers: bool | None
+    """Whether the A/A pair covers how the copy was measured; None likewise."""
+
     all: Paired
+    """All tokens."""
+
     tasks: tuple[Paired, ...]
+    """The tasks by name; empty for a single task."""
+
     divergence: Divergence | None
+    """None unless both tables keep the likeliest tokens."""
+
     kinds: tuple[KindPair, ...]
+    """The kinds of tokens, as in the figures."""
+
     changes: tuple[TokenChange, ...]
+    """The first few tokens with another likeliest token, by the loss of the recorded token."""
+
     reasons: tuple[str, ...]
+    """Reasons of the outcome, sentences without a full stop."""
+
     notes: tuple[str, ...] = field(default=())
+    """Notes about the tables."""
+
     min_docs: int = SAMENESS_MIN_DOCS
+    """With fewer docs the outcome is undecided."""
 
     @property
     def limit(self) -> float:

@@ -168,18 +168,16 @@ class Precedence(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """A trace of groups of causes.
-
-    Attributes:
-        check: Gives the finding if the trace is present, else None.
-        precedence: The first match is the finding. Within a precedence, the order of the lists counts, probes first.
-        probes: True if it needs probes that separate weights from prompts, False if it needs their absence; None for
-            neither.
-    """
+    """A trace of groups of causes."""
 
     check: Callable[[Case], Finding | None]
+    """Gives the finding if the trace is present, else None."""
+
     precedence: Precedence = Precedence.DIFFERENCE
+    """The first match is the finding. Within a precedence, the order of the lists counts, probes first."""
+
     probes: bool | None = None
+    """True if it needs probes that separate weights from prompts, False if it needs their absence; None for neither."""
 
     def is_due(self, case: Case) -> bool:
         """Whether it is checked in this case."""

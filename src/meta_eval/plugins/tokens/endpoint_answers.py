@@ -44,25 +44,28 @@ from meta_eval.sockets import (
 
 @dataclass(frozen=True, slots=True)
 class AnswerFacts:
-    """What an endpoint says of an answer, and what it was asked.
-
-    Attributes:
-        temperature: The temperature asked for; 0 for greedy.
-        top_p: The share of probability that it was to sample from; 1 for all.
-        max_tokens: The largest number of tokens that it was to generate.
-        prompt_tokens: The endpoint's count of the prompt; None if it gives none.
-        completion_tokens: Its count of the answer; likewise.
-        finish_reason: Why the answer ended; likewise.
-        cluster: The name of the cluster of docs that the doc is in; None for a doc of its own.
-    """
+    """What an endpoint says of an answer, and what it was asked."""
 
     temperature: float
+    """The temperature asked for; 0 for greedy."""
+
     top_p: float
+    """The share of probability that it was to sample from; 1 for all."""
+
     max_tokens: int
+    """The largest number of tokens that it was to generate."""
+
     prompt_tokens: int | None
+    """The endpoint's count of the prompt; None if it gives none."""
+
     completion_tokens: int | None
+    """Its count of the answer; likewise."""
+
     finish_reason: str | None
+    """Why the answer ended; likewise."""
+
     cluster: str | None = None
+    """The name of the cluster of docs that the doc is in; None for a doc of its own."""
 
     @property
     def is_greedy(self) -> bool:
@@ -192,19 +195,19 @@ FOLDER = "audit"
 
 @dataclass(frozen=True, slots=True)
 class ScoredAnswers:
-    """The scored answers of an endpoint.
-
-    Attributes:
-        measured: The result of scoring.
-        table: The trusted copy's table.
-        facts: What the endpoint says of each answer, by task and doc.
-        endpoint: The model that it names.
-    """
+    """The scored answers of an endpoint."""
 
     measured: FidelityResult
+    """The result of scoring."""
+
     table: Path
+    """The trusted copy's table."""
+
     facts: Mapping[tuple[str, int], AnswerFacts]
+    """What the endpoint says of each answer, by task and doc."""
+
     endpoint: str
+    """The model that it names."""
 
 
 def score_endpoint_answers(

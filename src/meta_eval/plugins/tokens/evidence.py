@@ -18,17 +18,15 @@ KEY = "fidelity"
 
 
 class FidelityRule(BaseModel):
-    """The rules of `meta-eval fidelity`; other commands ignore them.
-
-    Attributes:
-        margin: The largest allowed distance, in nats per token; None for the default.
-        min_docs: With fewer docs the outcome is undecided. None for the default.
-    """
+    """The rules of `meta-eval fidelity`; other commands ignore them."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     margin: Annotated[float, Field(gt=0, lt=100, allow_inf_nan=False, strict=True)] | None = None
+    """The largest allowed distance, in nats per token; None for the default."""
+
     min_docs: Annotated[int, Field(ge=1, strict=True)] | None = None
+    """With fewer docs the outcome is undecided. None for the default."""
 
 
 def find_rule(gate: Gate) -> FidelityRule:

@@ -22,27 +22,31 @@ SCHEMA_VERSION = 3
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One token of a recorded answer.
-
-    Attributes:
-        text: Its text; ``#17`` where no tokenizer is there.
-        shade: From 0, the likeliest, to 5.
-        margin: Nats below the likeliest.
-        logprob: Nats.
-        rank: 0 where the engine does not say.
-        top_token: The copy's likeliest token if it differs; None if it is the same or not known.
-        baseline_token: The same of the baseline; None without a baseline.
-        diverges: Whether it is the first of its answer that is not the likeliest.
-    """
+    """One token of a recorded answer."""
 
     text: str
+    """Its text; ``#17`` where no tokenizer is there."""
+
     shade: int
+    """From 0, the likeliest, to 5."""
+
     margin: float
+    """Nats below the likeliest."""
+
     logprob: float
+    """Nats."""
+
     rank: int
+    """0 where the engine does not say."""
+
     top_token: str | None
+    """The copy's likeliest token if it differs; None if it is the same or not known."""
+
     baseline_token: str | None
+    """The same of the baseline; None without a baseline."""
+
     diverges: bool
+    """Whether it is the first of its answer that is not the likeliest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,45 +76,58 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class FidelityReport:
-    """What views read.
-
-    Attributes:
-        model: The copy.
-        engine: What answered.
-        table: The file.
-        figures: All, and each task where there are several; empty where nothing but choices was asked.
-        choices: Likewise of choices; empty where there are none.
-        baseline: The model of the baseline, with its engine; None without a baseline.
-        noise: The second table of the baseline's model; None without one.
-        is_noise: Whether this table is itself the second one of its baseline, so that it shows the noise.
-        baseline_figures: The same of the baseline; empty without a baseline.
-        comparison: The comparison; None without a baseline.
-        choice_comparison: The comparison of the choices; None without a baseline's.
-        finding: What sets the copy apart; None for nothing.
-        answers: Some answers token by token, the farthest first.
-        changes: Some positions whose likeliest token changed.
-        notes: What must be known of the tables.
-        tokenizer: Whether texts could be shown.
-        exit_follows_decision: Whether the exit code follows the outcome.
-    """
+    """What views read."""
 
     model: str
+    """The copy."""
+
     engine: str
+    """What answered."""
+
     table: str
+    """The file."""
+
     figures: tuple[Figures, ...]
+    """All, and each task where there are several; empty where nothing but choices was asked."""
+
     choices: tuple[ChoiceFigures, ...] = ()
+    """Likewise of choices; empty where there are none."""
+
     baseline: str | None = None
+    """The model of the baseline, with its engine; None without a baseline."""
+
     noise: str | None = None
+    """The second table of the baseline's model; None without one."""
+
     is_noise: bool = False
+    """Whether this table is itself the second one of its baseline, so that it shows the noise."""
+
     baseline_figures: tuple[Figures, ...] = ()
+    """The same of the baseline; empty without a baseline."""
+
     comparison: TableComparison | None = None
+    """The comparison; None without a baseline."""
+
     choice_comparison: TableComparison | None = None
+    """The comparison of the choices; None without a baseline's."""
+
     finding: Finding | None = None
+    """What sets the copy apart; None for nothing."""
+
     answers: tuple[AnswerTokens, ...] = ()
+    """Some answers token by token, the farthest first."""
+
     changes: tuple[Change, ...] = ()
+    """Some positions whose likeliest token changed."""
+
     notes: tuple[str, ...] = ()
+    """What must be known of the tables."""
+
     tokenizer: bool = True
+    """Whether texts could be shown."""
+
     exit_follows_decision: bool = False
+    """Whether the exit code follows the outcome."""
 
     @property
     def title(self) -> str:

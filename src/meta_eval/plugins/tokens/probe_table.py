@@ -31,27 +31,31 @@ Probes = Mapping[tuple[str, int, str], "Probed"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Probed:
-    """A doc of n tokens after a changed prompt.
-
-    Attributes:
-        task: The task of the pack.
-        doc: lm-eval's number of the doc.
-        probe: The change, a name of `meta_eval.plugins.tokens.perturbations`.
-        request_sha256: The hash of the request.
-        prompt_tokens: Tokens of the doc's own prompt, with BOS.
-        token_ids: n: the forced tokens.
-        logprobs: n, nats.
-        top_logprobs: n: log-probabilities of the likeliest tokens at their places, nats.
-    """
+    """A doc of n tokens after a changed prompt."""
 
     task: str
+    """The task of the pack."""
+
     doc: int
+    """lm-eval's number of the doc."""
+
     probe: str
+    """The change, a name of `meta_eval.plugins.tokens.perturbations`."""
+
     request_sha256: str
+    """The hash of the request."""
+
     prompt_tokens: int
+    """Tokens of the doc's own prompt, with BOS."""
+
     token_ids: Ints
+    """n: the forced tokens."""
+
     logprobs: Floats
+    """n, nats."""
+
     top_logprobs: Floats
+    """n: log-probabilities of the likeliest tokens at their places, nats."""
 
 
 _SCHEMA: Schema = {

@@ -20,25 +20,25 @@ class PairingError(UserError):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pair:
-    """Two tables over the same tokens, in the same order.
-
-    Attributes:
-        baseline, candidate: The baseline's and the copy's columns; the same answers and ids.
-        divergences: n x 2: for each answer the sum of its tokens' divergences, and the sum of the probability that they
-            leave out; None unless both tables keep the likeliest tokens.
-        most_left_out: The largest total probability, under the baseline, of tokens at a place that not both tables
-            keep.
-        k: Number of tokens that each table keeps at a place.
-        only_baseline, only_candidate: Docs that only the first, or only the second table has.
-    """
+    """Two tables over the same tokens, in the same order."""
 
     baseline: Columns
     candidate: Columns
+    """The baseline's and the copy's columns; the same answers and ids."""
+
     divergences: NDArray[np.float64] | None
+    """n x 2: for each answer the sum of its tokens' divergences, and the sum of the probability that they leave out;
+    None unless both tables keep the likeliest tokens."""
+
     most_left_out: float
+    """The largest total probability, under the baseline, of tokens at a place that not both tables keep."""
+
     k: int
+    """Number of tokens that each table keeps at a place."""
+
     only_baseline: int
     only_candidate: int
+    """Docs that only the first, or only the second table has."""
 
     @property
     def difference(self) -> NDArray[np.float64]:

@@ -31,29 +31,34 @@ class AnswerRows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Columns:
-    """N tokens of n answers.
-
-    Attributes:
-        answers: n.
-        row: N: the answer of each token, from 0.
-        at: N: its index in the answer, from 0.
-        position: N: its index from the start of the prompt, from 0.
-        ids: N.
-        logprobs: N, nats.
-        margins: N, nats, at least 0.
-        ranks: N; 0 if the engine does not report it.
-        top_ids: N; -1 if the engine does not report it.
-    """
+    """N tokens of n answers."""
 
     answers: tuple[AnswerRows, ...]
+    """n."""
+
     row: NDArray[np.int64]
+    """N: the answer of each token, from 0."""
+
     at: NDArray[np.int64]
+    """N: its index in the answer, from 0."""
+
     position: NDArray[np.int64]
+    """N: its index from the start of the prompt, from 0."""
+
     ids: NDArray[np.int32]
+    """N."""
+
     logprobs: NDArray[np.float32]
+    """N, nats."""
+
     margins: NDArray[np.float32]
+    """N, nats, at least 0."""
+
     ranks: NDArray[np.int32]
+    """N; 0 if the engine does not report it."""
+
     top_ids: NDArray[np.int32]
+    """N; -1 if the engine does not report it."""
 
     @property
     def first(self) -> NDArray[np.bool_]:

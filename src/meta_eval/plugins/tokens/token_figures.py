@@ -54,44 +54,48 @@ class TokenKindFigures:
 
 @dataclass(frozen=True, slots=True)
 class Margins:
-    """How far recorded tokens are below the likeliest token, in nats: Token-DiFR's statistic (arXiv 2511.20621).
-
-    Attributes:
-        mean: The mean over all tokens.
-        quantiles: Quantiles by share.
-        above: The share of tokens with a larger margin, by threshold.
-    """
+    """How far recorded tokens are below the likeliest token, in nats: Token-DiFR's statistic (arXiv 2511.20621)."""
 
     mean: Estimate
+    """The mean over all tokens."""
+
     quantiles: dict[float, float]
+    """Quantiles by share."""
+
     above: dict[float, float]
+    """The share of tokens with a larger margin, by threshold."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The figures of a task, or of all.
-
-    Attributes:
-        name: The task; None for all.
-        docs: Number of answers.
-        tokens: Number of their tokens.
-        top1: The share of tokens that are the likeliest.
-        logprob: The mean log-probability of a token, nats.
-        margins: See `Margins`.
-        greedy: The share of answers with only likeliest tokens.
-        divergence: See `FirstDivergence`.
-        kinds: The kinds of tokens that occur.
-    """
+    """The figures of a task, or of all."""
 
     name: str | None
+    """The task; None for all."""
+
     docs: int
+    """Number of answers."""
+
     tokens: int
+    """Number of their tokens."""
+
     top1: Estimate
+    """The share of tokens that are the likeliest."""
+
     logprob: Estimate
+    """The mean log-probability of a token, nats."""
+
     margins: Margins
+    """See `Margins`."""
+
     greedy: Estimate
+    """The share of answers with only likeliest tokens."""
+
     divergence: FirstDivergence
+    """See `FirstDivergence`."""
+
     kinds: tuple[TokenKindFigures, ...]
+    """The kinds of tokens that occur."""
 
     @property
     def perplexity(self) -> float:
@@ -183,29 +187,34 @@ class WorstDoc:
 
 @dataclass(frozen=True, slots=True)
 class ChoiceFigures:
-    """The copy's log-likelihoods of choices, compared with the recorded ones. Nats per continuation.
-
-    Attributes:
-        name: The task; None for all.
-        docs: Docs.
-        numbers: Number of continuations.
-        mean_difference: The mean of the absolute difference, with its interval over docs.
-        median_difference: Its median.
-        shift: The mean of ours minus the recorded, with its interval; it shows whether choices are likelier overall.
-        correlation: Pearson's correlation of all numbers; None if either is constant.
-        same_best: The share of docs with the recorded likeliest choice.
-        worst: The docs with the largest difference.
-    """
+    """The copy's log-likelihoods of choices, compared with the recorded ones. Nats per continuation."""
 
     name: str | None
+    """The task; None for all."""
+
     docs: int
+    """Docs."""
+
     numbers: int
+    """Number of continuations."""
+
     mean_difference: Estimate
+    """The mean of the absolute difference, with its interval over docs."""
+
     median_difference: float
+    """Its median."""
+
     shift: Estimate
+    """The mean of ours minus the recorded, with its interval; it shows whether choices are likelier overall."""
+
     correlation: float | None
+    """Pearson's correlation of all numbers; None if either is constant."""
+
     same_best: Estimate
+    """The share of docs with the recorded likeliest choice."""
+
     worst: tuple[WorstDoc, ...]
+    """The docs with the largest difference."""
 
 
 def measure_choice_figures(choices: Iterable[Choices]) -> list[ChoiceFigures]:

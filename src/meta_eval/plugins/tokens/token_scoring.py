@@ -59,15 +59,13 @@ FOLDER = "fidelity"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Answers to score in the place of the recorded ones.
-
-    Attributes:
-        folder: Folder of answers and tables in the output folder.
-        read: Reads them, from the pack and its manifest.
-    """
+    """Answers to score in the place of the recorded ones."""
 
     folder: Path
+    """Folder of answers and tables in the output folder."""
+
     read: Callable[[Path, Manifest], Recordings]
+    """Reads them, from the pack and its manifest."""
 
 
 _RECORDED = Source(Path(FOLDER), Recordings)
@@ -75,27 +73,31 @@ _RECORDED = Source(Path(FOLDER), Recordings)
 
 @dataclass(slots=True)
 class FidelityResult:
-    """The result of a fidelity run.
-
-    Attributes:
-        pack: The folder of the pack.
-        answers: The files of answers of all shards.
-        tables: The tables; None for a shard.
-        engine: The engine; None if there was nothing to ask.
-        before: Number of requests answered before it began.
-        asked: Number of requests that it sent.
-        failed: Number of these without an answer.
-        probed: Number of probes that it sent.
-    """
+    """The result of a fidelity run."""
 
     pack: Path
+    """The folder of the pack."""
+
     answers: list[Path] = field(default_factory=list)
+    """The files of answers of all shards."""
+
     tables: Tables | None = None
+    """The tables; None for a shard."""
+
     engine: str | None = None
+    """The engine; None if there was nothing to ask."""
+
     before: int = 0
+    """Number of requests answered before it began."""
+
     asked: int = 0
+    """Number of requests that it sent."""
+
     failed: int = 0
+    """Number of these without an answer."""
+
     probed: int = 0
+    """Number of probes that it sent."""
 
     @property
     def kept(self) -> int:

@@ -34,23 +34,25 @@ _Found = Mapping[str, Sequence[tuple[str, Answer]]]
 
 @dataclass(slots=True)
 class Tables:
-    """The written tables.
-
-    Attributes:
-        texts: The table of texts, token by token; None if there is none.
-        choices: The table of choices; likewise.
-        probes: The table of probes; likewise.
-        answers: Number of answers in the first two.
-        tokens: Number of tokens of texts.
-        left_out: Number of docs in no table, by task and reason.
-    """
+    """The written tables."""
 
     texts: Path | None = None
+    """The table of texts, token by token; None if there is none."""
+
     choices: Path | None = None
+    """The table of choices; likewise."""
+
     probes: Path | None = None
+    """The table of probes; likewise."""
+
     answers: int = 0
+    """Number of answers in the first two."""
+
     tokens: int = 0
+    """Number of tokens of texts."""
+
     left_out: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Number of docs in no table, by task and reason."""
 
 
 def write_tables(

@@ -37,18 +37,17 @@ AGAIN = "again"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Noise:
-    """An A/A pair.
-
-    Attributes:
-        distances: The mean absolute difference of each doc by task and number, nats a token.
-        varied: What differs in how its two tables were measured, such as ``dtype``; empty for batches alone.
-        covers: Whether the pair says anything about the copy: it varies a setting, or the copy was measured as the
-            baseline was.
-    """
+    """An A/A pair."""
 
     distances: Mapping[tuple[str, int], float]
+    """The mean absolute difference of each doc by task and number, nats a token."""
+
     varied: tuple[str, ...] = ()
+    """What differs in how its two tables were measured, such as ``dtype``; empty for batches alone."""
+
     covers: bool = True
+    """Whether the pair says anything about the copy: it varies a setting, or the copy was measured as the baseline was.
+    """
 
 
 # An A/A pair, a margin in nats per token, or nothing.
@@ -57,25 +56,28 @@ Yardstick = Noise | float | None
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DocDistances:
-    """The docs of a pair.
-
-    Attributes:
-        values: n: the mean absolute difference of a doc's tokens, nats.
-        shifts: n: the same with its sign.
-        weights: n: tokens, at most `FIDELITY_LONGEST` times the median.
-        tokens: n.
-        tasks: n.
-        docs: n: lm-eval's numbers.
-        clusters: n: the same for copies of a doc; None if there are none.
-    """
+    """The docs of a pair."""
 
     values: NDArray[np.float64]
+    """n: the mean absolute difference of a doc's tokens, nats."""
+
     shifts: NDArray[np.float64]
+    """n: the same with its sign."""
+
     weights: NDArray[np.float64]
+    """n: tokens, at most `FIDELITY_LONGEST` times the median."""
+
     tokens: NDArray[np.int64]
+    """n."""
+
     tasks: NDArray[np.str_]
+    """n."""
+
     docs: tuple[int, ...]
+    """n: lm-eval's numbers."""
+
     clusters: NDArray[np.int64] | None
+    """n: the same for copies of a doc; None if there are none."""
 
     def mean(self, values: NDArray[np.float64], rows: NDArray[np.bool_]) -> Mean:
         """The weighted mean of some docs; ``tokens`` counts all their tokens."""

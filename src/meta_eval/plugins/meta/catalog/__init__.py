@@ -26,44 +26,48 @@ class CatalogFact(BaseModel):
 
 
 class _Measured(CatalogFact):
-    """How a score was measured, according to its source.
-
-    Attributes:
-        benchmark: The benchmark's name in the source.
-        metric: The metric as in the source, without averaging: ``acc``, ``acc_char``, ``em``, ``f1``, ``pass@1``, …
-        averaging: ``macro`` over subtasks, ``micro`` over docs, ``mean of four`` of IFEval's accuracies, or None.
-        shots: As in the source (``5``, ``3-5``). None if not stated.
-        cot: Whether the source states chain of thought.
-        same_settings: Whether the settings are those of the subset's rows. If not, this is the nearest score, and
-            ``note`` says what differs.
-        note: What to know before you compare with it.
-    """
+    """How a score was measured, according to its source."""
 
     benchmark: str
+    """The benchmark's name in the source."""
+
     metric: str
+    """The metric as in the source, without averaging: ``acc``, ``acc_char``, ``em``, ``f1``, ``pass@1``, …"""
+
     averaging: Averaging | None = None
+    """``macro`` over subtasks, ``micro`` over docs, ``mean of four`` of IFEval's accuracies, or None."""
+
     shots: str | None = None
+    """As in the source (``5``, ``3-5``). None if not stated."""
+
     cot: bool = False
+    """Whether the source states chain of thought."""
+
     same_settings: bool = True
+    """Whether the settings are those of the subset's rows. If not, this is the nearest score, and ``note`` says what
+    differs."""
+
     note: str | None = None
+    """What to know before you compare with it."""
 
 
 class PublishedNumber(_Measured):
-    """A score that Meta published for a model.
-
-    Attributes:
-        model: Model name without the organisation.
-        subset: The details subset whose rows gave the score. None if no such rows were published.
-        value: Percent, 0 to 100.
-        source: The document.
-        commit: The commit at which the document was read. None if it has none.
-    """
+    """A score that Meta published for a model."""
 
     model: str
+    """Model name without the organisation."""
+
     subset: str | None
+    """The details subset whose rows gave the score. None if no such rows were published."""
+
     value: Percent
+    """Percent, 0 to 100."""
+
     source: str = Field(min_length=1)
+    """The document."""
+
     commit: str | None = None
+    """The commit at which the document was read. None if it has none."""
 
 
 class Reproduction(CatalogFact):
@@ -95,25 +99,28 @@ class Gap(CatalogFact):
 
 
 class Dataset(CatalogFact):
-    """A published evals dataset.
-
-    Attributes:
-        id: Its current id on the hub.
-        model: Its model, without the organisation.
-        family: ``3.1``, ``3.2`` or ``3.3``.
-        variant: ``instruct`` or ``pretrain``.
-        licence: The licence tag of its card.
-        gated: Whether its card declares a gate. None if unknown.
-        aliases: Former ids.
-    """
+    """A published evals dataset."""
 
     id: str
+    """Its current id on the hub."""
+
     model: str
+    """Its model, without the organisation."""
+
     family: str
+    """``3.1``, ``3.2`` or ``3.3``."""
+
     variant: Variant
+    """``instruct`` or ``pretrain``."""
+
     licence: str
+    """The licence tag of its card."""
+
     gated: bool | None
+    """Whether its card declares a gate. None if unknown."""
+
     aliases: tuple[str, ...]
+    """Former ids."""
 
 
 class _SubsetList(CatalogFact):

@@ -14,17 +14,16 @@ SAMPLE = "sample"
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The family, variant and model of an evals dataset. Each is None if unknown.
-
-    Attributes:
-        model: Model name without the organisation, such as ``Llama-3.1-8B-Instruct``.
-        family: ``3.1``, ``3.2`` or ``3.3``.
-        variant: ``instruct`` or ``pretrain``.
-    """
+    """The family, variant and model of an evals dataset. Each is None if unknown."""
 
     model: str | None
+    """Model name without the organisation, such as ``Llama-3.1-8B-Instruct``."""
+
     family: str | None
+    """``3.1``, ``3.2`` or ``3.3``."""
+
     variant: Variant | None
+    """``instruct`` or ``pretrain``."""
 
 
 # Words of model names.

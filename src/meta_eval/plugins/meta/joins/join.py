@@ -39,34 +39,33 @@ class Original(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class OriginalRows:
-    """The rows of a split of an original dataset at a version.
-
-    Attributes:
-        rows: In the order of the dataset.
-        dataset_id: The hub id, or the file or folder as the user wrote it.
-        revision: The hub's commit, or ``sha256:…`` for local files.
-        fallback: Whether this is the fallback of the requested dataset.
-    """
+    """The rows of a split of an original dataset at a version."""
 
     rows: Sequence[SourceRow]
+    """In the order of the dataset."""
+
     dataset_id: str
+    """The hub id, or the file or folder as the user wrote it."""
+
     revision: str = ""
+    """The hub's commit, or ``sha256:…`` for local files."""
+
     fallback: bool = False
+    """Whether this is the fallback of the requested dataset."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownDifference:
-    """A row of an original whose text differs between copies of the dataset.
-
-    Attributes:
-        name: The row's name in messages.
-        texts: SHA-256 (hex, of UTF-8) of each known text of the row.
-        why: A clause that tells where the texts come from, and what is nevertheless the same.
-    """
+    """A row of an original whose text differs between copies of the dataset."""
 
     name: str
+    """The row's name in messages."""
+
     texts: frozenset[str]
+    """SHA-256 (hex, of UTF-8) of each known text of the row."""
+
     why: str
+    """A clause that tells where the texts come from, and what is nevertheless the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,40 +80,42 @@ class KnownPair:
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """The joined rows.
-
-    Attributes:
-        rows: The rows that matched, in the order of the evals dataset.
-        normalised: Question hashes of rows that matched only after normalisation.
-        shown: Question hashes of rows that matched only by the content of their prompts.
-        known_differences: Rows that matched only by a known difference between copies of the original.
-        left_out: Question hash and kind of each row without a match (only with ``allow_unmatched``).
-        files: Name and content of other files that scoring reads. They are written beside the task's YAML.
-    """
+    """The joined rows."""
 
     rows: list[SourceRow]
+    """The rows that matched, in the order of the evals dataset."""
+
     normalised: tuple[str, ...] = ()
+    """Question hashes of rows that matched only after normalisation."""
+
     shown: tuple[str, ...] = ()
+    """Question hashes of rows that matched only by the content of their prompts."""
+
     known_differences: tuple[KnownPair, ...] = ()
+    """Rows that matched only by a known difference between copies of the original."""
+
     left_out: tuple[tuple[str, str], ...] = ()
+    """Question hash and kind of each row without a match (only with ``allow_unmatched``)."""
+
     files: Mapping[str, bytes] = field(default_factory=dict)
+    """Name and content of other files that scoring reads. They are written beside the task's YAML."""
 
 
 @dataclass(frozen=True)
 class Join(ABC):
-    """A way to join an original dataset to the rows of a subset.
-
-    Attributes:
-        name: Its name in configuration and templates, and the name of the sample's file.
-        original: The default dataset.
-        split: The split that is read.
-        brings_gold: Whether the original brings the gold, so that rows may lack it.
-    """
+    """A way to join an original dataset to the rows of a subset."""
 
     name: str
+    """Its name in configuration and templates, and the name of the sample's file."""
+
     original: Original
+    """The default dataset."""
+
     split: str
+    """The split that is read."""
+
     brings_gold: ClassVar[bool] = True
+    """Whether the original brings the gold, so that rows may lack it."""
 
     @abstractmethod
     def join(
@@ -130,17 +131,16 @@ class Join(ABC):
 
 @dataclass(frozen=True)
 class RowJoin(Join):
-    """Adds an original row to each row by the text of its question. It never guesses.
-
-    Attributes:
-        key_columns: Possible columns of the question's text in the original. The first that exists is used.
-        known_differences: Accepted differences between copies of the original. They are reported.
-        copies: Copies that are known to fit the rows, suggested if a copy does not fit.
-    """
+    """Adds an original row to each row by the text of its question. It never guesses."""
 
     key_columns: tuple[str, ...]
+    """Possible columns of the question's text in the original. The first that exists is used."""
+
     known_differences: tuple[KnownDifference, ...] = ()
+    """Accepted differences between copies of the original. They are reported."""
+
     copies: tuple[str, ...] = ()
+    """Copies that are known to fit the rows, suggested if a copy does not fit."""
 
     def question(self, row: SourceRow) -> str:
         """The text of the question in a row of the evals dataset."""
@@ -213,15 +213,14 @@ class RowJoin(Join):
 
 @dataclass(frozen=True)
 class TableJoin(Join):
-    """Adds a whole original as a file of the pack, for tasks whose scoring needs all of it.
-
-    Attributes:
-        columns: The columns that the pack's file keeps, each a string.
-        brings: The column of every doc that names the file. The file is beside the task's YAML.
-    """
+    """Adds a whole original as a file of the pack, for tasks whose scoring needs all of it."""
 
     columns: tuple[str, ...]
+    """The columns that the pack's file keeps, each a string."""
+
     brings: str
+    """The column of every doc that names the file. The file is beside the task's YAML."""
+
     brings_gold: ClassVar[bool] = False
 
     def join(

@@ -14,17 +14,16 @@ from meta_eval.sockets import SourceError, log
 
 @dataclass(slots=True)
 class Originals:
-    """Reads originals on demand.
-
-    Attributes:
-        overrides: Source of each join's original. Other joins use their defaults.
-        of_sample: Whether the sample's originals replace the defaults.
-        read: What was read so far, by join.
-    """
+    """Reads originals on demand."""
 
     overrides: Mapping[str, Original] = field(default_factory=dict)
+    """Source of each join's original. Other joins use their defaults."""
+
     of_sample: bool = False
+    """Whether the sample's originals replace the defaults."""
+
     read: dict[str, OriginalRows] = field(default_factory=dict)
+    """What was read so far, by join."""
 
     def rows(self, join: Join) -> OriginalRows:
         """Read the rows for a join.

@@ -23,17 +23,16 @@ _EXPLAINED = 5
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A left row without exactly one matching right row.
-
-    Attributes:
-        left: Its index.
-        kind: ``unmatched``, or ``ambiguous`` if several rows of either side have its text.
-        candidates: Indices of the nearest right rows, best first. Empty beyond the first few problems.
-    """
+    """A left row without exactly one matching right row."""
 
     left: int
+    """Its index."""
+
     kind: Literal["unmatched", "ambiguous"]
+    """``unmatched``, or ``ambiguous`` if several rows of either side have its text."""
+
     candidates: tuple[int, ...] = ()
+    """Indices of the nearest right rows, best first. Empty beyond the first few problems."""
 
 
 @dataclass(slots=True)

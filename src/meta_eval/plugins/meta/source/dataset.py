@@ -25,29 +25,34 @@ class Subset:
 
 @dataclass(frozen=True)
 class EvalsDataset:
-    """A specific version of an evals dataset.
-
-    Attributes:
-        kind: The kind of its source.
-        dataset_id: The hub id, the folder as the user wrote it, or ``sample``.
-        revision: The hub's commit; for files on disk ``sha256:…`` over names and contents.
-        identity: The model that it belongs to.
-        subsets: The names of its details subsets, sorted (``mmlu_pro``, not the whole config name).
-        table: The subsets by name; it may contain others that are incomplete.
-        fetch_file: Fetches a file to this machine, by name.
-        warnings: Warnings for the user, each a sentence.
-        metrics: The files of Meta's reported scores (the ``__metrics`` config).
-    """
+    """A specific version of an evals dataset."""
 
     kind: SourceKind
+    """The kind of its source."""
+
     dataset_id: str
+    """The hub id, the folder as the user wrote it, or ``sample``."""
+
     revision: str
+    """The hub's commit; for files on disk ``sha256:…`` over names and contents."""
+
     identity: Identity
+    """The model that it belongs to."""
+
     subsets: tuple[str, ...]
+    """The names of its details subsets, sorted (``mmlu_pro``, not the whole config name)."""
+
     table: Mapping[str, Subset] = field(repr=False)
+    """The subsets by name; it may contain others that are incomplete."""
+
     fetch_file: Callable[[str], DataFile] = field(repr=False)
+    """Fetches a file to this machine, by name."""
+
     warnings: tuple[str, ...] = ()
+    """Warnings for the user, each a sentence."""
+
     metrics: tuple[str, ...] = field(default=(), repr=False)
+    """The files of Meta's reported scores (the ``__metrics`` config)."""
 
     def config_name(self, subset: str) -> str:
         """The ``dataset_name`` under which lm-eval finds a subset on the hub.

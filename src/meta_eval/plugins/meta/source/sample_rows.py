@@ -48,21 +48,22 @@ _DEFAULTS: Final[SourceRow] = {
 
 @dataclass(frozen=True, slots=True)
 class SampleTable:
-    """One subset or original of the sample.
-
-    Attributes:
-        folder: ``<model>-evals``, or ``originals``.
-        name: The name of the subset or original.
-        source: The YAML file that defines it.
-        rows: With the columns of Meta's details subsets, or of the original.
-        disagreements: By question hash, why the recorded verdict is deliberately wrong.
-    """
+    """One subset or original of the sample."""
 
     folder: str
+    """``<model>-evals``, or ``originals``."""
+
     name: str
+    """The name of the subset or original."""
+
     source: Path
+    """The YAML file that defines it."""
+
     rows: Sequence[SourceRow]
+    """With the columns of Meta's details subsets, or of the original."""
+
     disagreements: Mapping[str, str]
+    """By question hash, why the recorded verdict is deliberately wrong."""
 
     def content(self) -> bytes:
         """The rows as JSON lines."""

@@ -41,51 +41,65 @@ class HeldOut(CatalogFact):
 
 
 class Comparison(CatalogFact):
-    """One comparison.
-
-    Attributes:
-        id: Unique among all checks.
-        date: When its numbers were entered here.
-        subsets: The details subsets that it speaks of, by variant of the evals datasets.
-        tasks: The tasks whose status it carries.
-        aspect: ``grading``, of verdicts; ``format``, of prompts, golds and columns.
-        compared_with: ``recorded verdicts`` of Meta; an ``official scorer`` of the benchmark; a ``reference
-            implementation`` by others; ``quoted rows`` in public code; ``documents``.
-        reference: What exactly: implementation and version, or whose verdicts.
-        source: Where the answers or rows were read: repository, commit and path.
-        metric: Our metric, as lm-eval writes it, by which verdicts were compared; None for a format.
-        real: Of grading, whether real models gave the answers; False for cases made up for the check. Of a format,
-            whether Meta's own rows were seen.
-        answers: How many were compared; None where nothing can be counted.
-        agreed: On how many both verdicts are the same.
-        held_out: Where a rule of ours was read off these answers, the part that it was not read off; else None.
-        ours: Our score in percent.
-        theirs: Theirs.
-        command: What makes the numbers again, from data that the reader fetches.
-        rest: Why the others differ; adds up to ``answers - agreed``.
-        note: What else one must know.
-    """
+    """One comparison."""
 
     id: str = Field(min_length=1)
+    """Unique among all checks."""
+
     date: datetime.date
+    """When its numbers were entered here."""
+
     subsets: Mapping[Variant, tuple[str, ...]] = Field(min_length=1)
+    """The details subsets that it speaks of, by variant of the evals datasets."""
+
     tasks: tuple[str, ...]
+    """The tasks whose status it carries."""
+
     aspect: Literal["grading", "format"]
+    """``grading``, of verdicts; ``format``, of prompts, golds and columns."""
+
     compared_with: Literal[
         "recorded verdicts", "official scorer", "reference implementation", "quoted rows", "documents"
     ]
+    """``recorded verdicts`` of Meta; an ``official scorer`` of the benchmark; a ``reference implementation`` by others;
+    ``quoted rows`` in public code; ``documents``."""
+
     reference: str = Field(min_length=1)
+    """What exactly: implementation and version, or whose verdicts."""
+
     source: str = Field(min_length=1)
+    """Where the answers or rows were read: repository, commit and path."""
+
     metric: str | None = None
+    """Our metric, as lm-eval writes it, by which verdicts were compared; None for a format."""
+
     real: bool = False
+    """Of grading, whether real models gave the answers; False for cases made up for the check. Of a format, whether
+    Meta's own rows were seen."""
+
     answers: int | None = Field(default=None, gt=0)
+    """How many were compared; None where nothing can be counted."""
+
     agreed: int | None = Field(default=None, ge=0)
+    """On how many both verdicts are the same."""
+
     held_out: HeldOut | None = None
+    """Where a rule of ours was read off these answers, the part that it was not read off; else None."""
+
     ours: Percent | None = None
+    """Our score in percent."""
+
     theirs: Percent | None = None
+    """Theirs."""
+
     command: str | None = None
+    """What makes the numbers again, from data that the reader fetches."""
+
     rest: tuple[Rest, ...] = ()
+    """Why the others differ; adds up to ``answers - agreed``."""
+
     note: str | None = None
+    """What else one must know."""
 
     @model_validator(mode="after")
     def _every_other_verdict_has_its_reason(self) -> Self:

@@ -139,15 +139,13 @@ class Schema:
 
 
 class _Rule(NamedTuple):
-    """A keyword.
-
-    Attributes:
-        is_usable: Whether its argument is well-formed.
-        check: Whether a value is valid under it. It gets the schema that the keyword is in, and the value.
-    """
+    """A keyword."""
 
     is_usable: Callable[[Any], bool]
+    """Whether its argument is well-formed."""
+
     check: Callable[[Schema, dict[str, Any], Any], bool]
+    """Whether a value is valid under it. It gets the schema that the keyword is in, and the value."""
 
 
 def _is_usable(schema: dict[str, Any], name: str) -> bool:
