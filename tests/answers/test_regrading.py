@@ -11,6 +11,7 @@ import pytest
 import yaml
 from command import cli
 from golden import prepare_sample
+from marks import few
 from recorded_runs import record, task_folder
 from runs import run_lm_eval
 
@@ -161,7 +162,7 @@ def test_likelihoods_that_files_hold_as_text_are_numbers_again() -> None:
     assert read_responses(saved) == {0: [(-1.5, True), (-2.0, False)], 1: ["a text"]}
 
 
-@pytest.mark.parametrize("task", SHAPES)
+@pytest.mark.parametrize("task", few(SHAPES, 4))
 def test_the_installed_task_gives_its_own_verdicts_again(task: str, recorded: Run) -> None:
     one = Run({task: recorded.tasks[task]}, (), {})
     again = Regrader(None, None, Path("nowhere")).regrade(one).tasks[task]

@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from marks import few, thorough
 from packs import prepare, reseal
 
 from meta_eval import export, verify
@@ -82,7 +83,9 @@ def test_an_error_is_the_one_that_it_would_be_in_the_program(tmp_path: Path) -> 
     assert caught.value.where == str(tmp_path / "nowhere")
 
 
-@pytest.mark.parametrize("end", ["import os; os._exit(0)", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"])
+@pytest.mark.parametrize(
+    "end", few(["import os; os._exit(0)", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"], 2)
+)
 def test_code_that_ends_its_process_is_an_error_and_the_next_call_works(pack: Path, made: Path, end: str) -> None:
     with pytest.raises(Exception, match=r"ended the program \(exit code 0\)|was ended by SIGKILL"):
         verify(add(pack, end))
@@ -120,6 +123,7 @@ except KeyboardInterrupt:
 """
 
 
+@thorough
 def test_ctrl_c_ends_the_call_and_its_process(pack: Path, tmp_path: Path) -> None:
     there = tmp_path / "there"
     wait = f"import os, time\nopen({str(there)!r}, 'w').write(str(os.getpid()))\ntime.sleep(60)"
@@ -134,6 +138,7 @@ def test_ctrl_c_ends_the_call_and_its_process(pack: Path, tmp_path: Path) -> Non
     wait_for(lambda: not Path(f"/proc/{worker}").exists())
 
 
+@thorough
 def test_a_program_that_is_killed_takes_its_worker_with_it(pack: Path, tmp_path: Path) -> None:
     there = tmp_path / "there"
     wait = f"import os, time\nopen({str(there)!r}, 'w').write(str(os.getpid()))\ntime.sleep(60)"

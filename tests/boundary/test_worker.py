@@ -16,7 +16,7 @@ import pytest
 from accelerator import answer
 from command import cli
 from forked import Forked, started
-from marks import thorough
+from marks import few, thorough
 from packs import prepare, reseal
 from places import TEMPLATES, THOROUGH
 
@@ -237,6 +237,7 @@ def test_a_signal_ends_both(at_work: tuple[Forked, int], number: int, code: int)
     wait_for(lambda: not is_running(worker))
 
 
+@thorough
 def test_a_command_that_is_killed_takes_its_worker_with_it(at_work: tuple[Forked, int]) -> None:
     running, worker = at_work
     running.kill()
@@ -244,7 +245,7 @@ def test_a_command_that_is_killed_takes_its_worker_with_it(at_work: tuple[Forked
     wait_for(lambda: not is_running(worker))
 
 
-@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
+@pytest.mark.parametrize("closed", few([">&- 2>&- <&-", ">&-", "2>&-", "<&-"], 4))
 def test_closed_streams_are_nobody_elses(tmp_path: Path, closed: str) -> None:
     """What is closed is not the descriptor of a file that a command opens, and its words go nowhere else."""
     command = f'"{sys.executable}" -m meta_eval init project {closed}'
@@ -254,6 +255,7 @@ def test_closed_streams_are_nobody_elses(tmp_path: Path, closed: str) -> None:
         assert "wrote" not in file.read_text()
 
 
+@thorough
 def test_ctrl_c_in_a_terminal_reaches_a_command_once(tmp_path: Path) -> None:
     """The terminal interrupts the watching process and the worker; a second interruption would end it without order."""
     pack = prepare(tmp_path / "work_dir", "meta_gpqa")

@@ -797,7 +797,7 @@ def test_the_same_decoding_said_in_other_words_is_no_difference(tmp_path: Path) 
     assert {compare_runs(runs[0], decoding, pack).decision.outcome for decoding in runs} == {"SHIP"}
 
 
-@pytest.mark.parametrize("name", SAMPLING[2:])
+@pytest.mark.parametrize("name", few(SAMPLING[2:], 3))
 def test_a_setting_of_sampling_tells_sampled_runs_apart_and_greedy_ones_not(name: str, tmp_path: Path) -> None:
     for number, temperature in enumerate((0.7, 0.0)):
         runs = [

@@ -5,17 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import random
 import re
 import shutil
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 import recorded_runs
 import yaml
@@ -528,16 +525,6 @@ def test_choices_asked_again_behind_an_empty_prompt_are_proven_and_graded(tmp_pa
         }
         assert scores == {f"{name},none": pytest.approx(value) for name, value in wanted.items()}
         assert wanted["acc"] != wanted["acc_mutual_info"]  # or this would prove nothing
-
-
-def test_verify_leaves_the_state_of_random_as_it_was(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where threads of the user run, they draw too; here those of the test's own runner do not count."""
-    monkeypatch.setattr("threading.enumerate", lambda: [threading.main_thread()])
-    pack = tiny(old)
-    before, of_numpy = random.getstate(), np.random.get_state()[1].tolist()  # type: ignore[index, union-attr]
-    verify(pack)
-    assert random.getstate() == before
-    assert np.random.get_state()[1].tolist() == of_numpy  # type: ignore[index, union-attr]
 
 
 @pytest.mark.parametrize("text", ["[1]", "[" * 5000, "{", "5"], ids=str.__len__)

@@ -12,7 +12,7 @@ import lm_eval
 import pytest
 from forked import started
 from golden import all_tasks, shipped
-from marks import thorough
+from marks import few, thorough
 from packs import edit, edit_docs, prepare, read_docs, yaml_of
 from runs import run_lm_eval
 from shared import whole_pack
@@ -47,23 +47,23 @@ def whole(sample: Path, verified: Proof) -> Baseline:
 
 
 @pytest.fixture(scope="module")
-def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def small_pack(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pack = prepare(tmp_path_factory.mktemp("few") / "work_dir", FEW)
     verify(pack)
     return pack
 
 
 @pytest.fixture
-def pack(few: Path, tmp_path: Path) -> Path:
-    shutil.copytree(find_verify_folder(few), find_verify_folder(tmp_path / "work_dir"))
-    return Path(shutil.copytree(few, tmp_path / "work_dir"))
+def pack(small_pack: Path, tmp_path: Path) -> Path:
+    shutil.copytree(find_verify_folder(small_pack), find_verify_folder(tmp_path / "work_dir"))
+    return Path(shutil.copytree(small_pack, tmp_path / "work_dir"))
 
 
 def baseline(pack: Path) -> Baseline:
     return read_baseline(pack, read_manifest(pack))
 
 
-@pytest.mark.parametrize("task", [task for task in all_tasks() if not SHIPPED[task].unsafe_code])
+@pytest.mark.parametrize("task", few([task for task in all_tasks() if not SHIPPED[task].unsafe_code], 4))
 def test_the_baseline_scores_what_verify_scored(task: str, sample: Path, verified: Proof, whole: Baseline) -> None:
     scores_what_verify_scored(task, sample, verified, whole)
 
@@ -86,10 +86,10 @@ def scores_what_verify_scored(task: str, pack: Path, proof: Proof, kept: Baselin
         assert ours.value == pytest.approx(report.scores[spec], abs=1e-12), spec
 
 
-def test_the_baseline_is_read_as_a_run_of_the_same_answers_is(few: Path, tmp_path: Path) -> None:
-    run = read_run([run_lm_eval(few, FEW.split(","), tmp_path)])
+def test_the_baseline_is_read_as_a_run_of_the_same_answers_is(small_pack: Path, tmp_path: Path) -> None:
+    run = read_run([run_lm_eval(small_pack, FEW.split(","), tmp_path)])
     assert {doc.cluster for doc in run.tasks["meta_squad"].docs} == {"0", "1"}
-    for task, (docs,) in baseline(few).regraded.items():
+    for task, (docs,) in baseline(small_pack).regraded.items():
         ran = run.tasks[task].docs
         assert [(doc.doc_id, doc.question_hash, doc.subtask, doc.cluster) for doc in docs] == [
             (doc.doc_id, doc.question_hash, doc.subtask, doc.cluster) for doc in ran
@@ -100,10 +100,10 @@ def test_the_baseline_is_read_as_a_run_of_the_same_answers_is(few: Path, tmp_pat
             }
 
 
-def test_no_prompt_and_no_answer_is_kept(few: Path) -> None:
+def test_no_prompt_and_no_answer_is_kept(small_pack: Path) -> None:
     for task in FEW.split(","):
-        text = find_baseline_file(few, task).read_text(encoding="utf-8")
-        for doc in read_docs(few, task):
+        text = find_baseline_file(small_pack, task).read_text(encoding="utf-8")
+        for doc in read_docs(small_pack, task):
             for kept in (doc["question"], doc["prompt"], doc["recorded_output"]):
                 assert not kept or len(kept) < 40 or json.dumps(kept)[1:-1] not in text
 
@@ -147,9 +147,9 @@ def test_the_baseline_of_other_rows_or_graders_is_refused(change: Callable[[Path
     assert kept.missing_reasons[LETTERS] == "the pack changed after verify: run `meta-eval verify`"
 
 
-def test_the_baseline_outlives_a_move_and_the_same_prepare(few: Path, pack: Path) -> None:
+def test_the_baseline_outlives_a_move_and_the_same_prepare(small_pack: Path, pack: Path) -> None:
     prepare(pack, FEW, gpu_memory_utilization=0.8)
-    assert baseline(pack).regraded == baseline(few).regraded
+    assert baseline(pack).regraded == baseline(small_pack).regraded
 
 
 def test_the_baseline_of_another_lm_eval_is_graded_again_before_a_run(

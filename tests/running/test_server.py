@@ -18,7 +18,7 @@ import pytest
 from command import cli
 from fake_server import FIELDS, OF_LLAMACPP, OF_VLLM, Body, FakeServer, logprob
 from forked import Forked, started
-from marks import thorough
+from marks import few, thorough
 from own_record import CHOICES, TEXTS, config_of, record_run
 from plugged import is_there
 from small_model import write_tokenizer
@@ -96,7 +96,7 @@ def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("meta_eval.ask.client.ROUNDS", (0, 0, 0))
 
 
-@pytest.mark.parametrize("fault", ["busy", "broken", "half", "cut", "another order"])
+@pytest.mark.parametrize("fault", few(["busy", "another order", "broken", "half", "cut"], 3))
 def test_what_passes_changes_nothing(house: House, fault: str, tmp_path: Path) -> None:
     with FakeServer(faults=lambda number, _: fault if number % 5 == 0 else None, retry_after=0.1) as server:
         done = house.run(server, output=tmp_path)

@@ -20,6 +20,7 @@ from forked import forked
 from golden import all_tasks, shipped
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from marks import few
 from noted import noted
 from packs import Doc, edit, edit_docs, prepare, read_docs, tree, write_docs, yaml_of
 from places import REPOSITORY, TEMPLATES, THOROUGH
@@ -52,15 +53,15 @@ def verified(sample: Path) -> tuple[subprocess.CompletedProcess[str], dict[str, 
 
 
 @pytest.fixture(scope="module")
-def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def small_pack(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A pack of some tasks, which is read sooner than that of all."""
     tasks = (LETTERS, CHOICE, "meta_gpqa", "meta_gpqa_cot", "meta_bbh", "meta_math", "meta_ifeval")
     return prepare(tmp_path_factory.mktemp("few") / "work_dir", ",".join(tasks))
 
 
 @pytest.fixture
-def pack(few: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(few, tmp_path / "work_dir"))
+def pack(small_pack: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(small_pack, tmp_path / "work_dir"))
 
 
 def checked(pack: Path, task: str, **options: Any) -> TaskProof:
@@ -76,7 +77,7 @@ def lines(report: TaskProof) -> list[dict[str, Any]]:
 # The sample
 
 
-@pytest.mark.parametrize("task", all_tasks())
+@pytest.mark.parametrize("task", few(all_tasks(), 4))
 def test_the_deliberate_disagreements_are_found_and_no_others(task: str, sample: Path, verified: Any) -> None:
     entry = read_manifest(sample).tasks[task]
     proof = verified[1]["tasks"][task]
@@ -111,9 +112,11 @@ def test_a_pack_is_never_changed(sample: Path, verified: Any) -> None:
     assert (find_verify_folder(sample) / ".gitignore").is_file()
 
 
-def test_the_demo_passes_with_an_agreement_for_a_dozen_docs(few: Path, tmp_path: Path) -> None:
+def test_the_demo_passes_with_an_agreement_for_a_dozen_docs(small_pack: Path, tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text(
-        json.dumps({"model_name": "m", "evals_dataset": "sample", "tasks": "meta_instruct", "work_dir": str(few)})
+        json.dumps(
+            {"model_name": "m", "evals_dataset": "sample", "tasks": "meta_instruct", "work_dir": str(small_pack)}
+        )
     )
     done = cli(
         "verify", "-c", "c.yaml", "--min-agreement", "0.8", "--tasks", "meta_gpqa,meta_bbh", "--tasks", LETTERS,
@@ -122,8 +125,10 @@ def test_the_demo_passes_with_an_agreement_for_a_dozen_docs(few: Path, tmp_path:
     assert done.returncode == 0
     assert done.stdout.splitlines()[-1] == "passed: 3 of 3 tasks passed"
     assert done.stderr.splitlines()[-1] == "next: `meta-eval run`, or the lm_eval command that prepare printed"
-    done = cli("verify", few.name, "--min-agreement", "0.8", "--tasks", LETTERS, cwd=few.parent)
-    assert f" disagreements are in {few.name}.verify; " in done.stdout, "below the working directory paths are short"
+    done = cli("verify", small_pack.name, "--min-agreement", "0.8", "--tasks", LETTERS, cwd=small_pack.parent)
+    assert f" disagreements are in {small_pack.name}.verify; " in done.stdout, (
+        "below the working directory paths are short"
+    )
 
 
 def test_each_task_says_what_it_asks_for(sample: Path) -> None:
@@ -162,9 +167,9 @@ def test_the_score_is_the_published_metric_by_the_tasks_own_aggregation(sample: 
     assert f"{100 * task['our_score']:.1f}" in verified[0].stderr
 
 
-def test_progress_counts_every_answer_under_every_filter(few: Path) -> None:
+def test_progress_counts_every_answer_under_every_filter(small_pack: Path) -> None:
     seen: list[tuple[str, int, int]] = []
-    verify(few, tasks=["meta_gpqa"], progress=lambda *proof: seen.append(proof))
+    verify(small_pack, tasks=["meta_gpqa"], progress=lambda *proof: seen.append(proof))
     assert seen[0] == ("meta_gpqa", 0, 0)
     assert seen[1:] == [("meta_gpqa", done, 30) for done in range(1, 31)]
 
@@ -310,15 +315,15 @@ def test_docs_without_an_answer_or_a_verdict_are_left_out_and_counted(pack: Path
     assert (total.docs, total.compared, total.not_recorded) == (15, 13, 2)
 
 
-def test_unknown_names_and_folders_are_told(few: Path, tmp_path: Path) -> None:
+def test_unknown_names_and_folders_are_told(small_pack: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="did you mean 'meta_ifeval'"):
-        verify(few, tasks=["meta_ifval"])
+        verify(small_pack, tasks=["meta_ifval"])
     with pytest.raises(PackError, match="is not a pack"):
         verify(tmp_path)
     done = cli("verify", tmp_path / "nowhere", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("error: ")
-    assert cli("verify", few, "--min-agreement", "95", cwd=tmp_path).returncode == 2
+    assert cli("verify", small_pack, "--min-agreement", "95", cwd=tmp_path).returncode == 2
 
 
 # Templates of one's own
@@ -527,18 +532,18 @@ def test_verify_equals_the_graders_by_hand(
 
 
 @pytest.fixture(scope="module")
-def finished(few: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def finished(small_pack: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What lm-eval itself writes, the replay model in the engine's place."""
     tasks = [LETTERS, CHOICE, "meta_math", "meta_ifeval"]
-    return run_lm_eval(few, tasks, tmp_path_factory.mktemp("finished"), model_name="my/model")
+    return run_lm_eval(small_pack, tasks, tmp_path_factory.mktemp("finished"), model_name="my/model")
 
 
 def samples_of(out: Path, task: str) -> Path:
     return next(out.rglob(f"samples_{task}_*.jsonl"))
 
 
-def test_the_same_graders_give_a_finished_run_the_same_verdicts(few: Path, finished: Path) -> None:
-    report = verify(few, tasks=[LETTERS, CHOICE, "meta_math"], regrade=finished)
+def test_the_same_graders_give_a_finished_run_the_same_verdicts(small_pack: Path, finished: Path) -> None:
+    report = verify(small_pack, tasks=[LETTERS, CHOICE, "meta_math"], regrade=finished)
     assert report.exit_code == 0
     for name, proof in report.tasks.items():
         assert proof.tallies is not None
@@ -547,13 +552,17 @@ def test_the_same_graders_give_a_finished_run_the_same_verdicts(few: Path, finis
     assert total is not None
     assert total.total.like_meta == 13  # of 15: the sample's two deliberate disagreements
     assert report.tasks[LETTERS].file is not None
-    assert report.tasks[LETTERS].file.parent == find_verify_folder(few, regraded=True) != find_verify_folder(few)
+    assert (
+        report.tasks[LETTERS].file.parent
+        == find_verify_folder(small_pack, regraded=True)
+        != find_verify_folder(small_pack)
+    )
 
 
 def test_a_finished_run_is_graded_again_verdict_by_verdict_and_its_reading_compared_with_metas(
-    few: Path, finished: Path
+    small_pack: Path, finished: Path
 ) -> None:
-    report = checked(few, "meta_ifeval", regrade=finished)
+    report = checked(small_pack, "meta_ifeval", regrade=finished)
     assert report.status == "passed"
     assert report.tallies is not None
     assert report.tallies.metric == "prompt_level_strict_acc,none"
@@ -583,14 +592,14 @@ def test_saved_answers_are_graded_and_not_the_recorded_ones(pack: Path, finished
     assert tallies.total.graded_only == tallies.total.docs - tallies.total.reference
 
 
-def test_a_run_over_some_docs_is_unfinished(few: Path, finished: Path, tmp_path: Path) -> None:
+def test_a_run_over_some_docs_is_unfinished(small_pack: Path, finished: Path, tmp_path: Path) -> None:
     out = Path(shutil.copytree(finished, tmp_path / "out"))
     for task in (LETTERS, CHOICE):
         whole = samples_of(out, task).read_text(encoding="utf-8").splitlines(keepends=True)
         some = [line for line in whole if json.loads(line)["doc_id"] in (1, 4, 5, 9)]
         samples_of(out, task).write_text("".join(some), encoding="utf-8")
     next(out.rglob("results_*.json")).unlink()
-    report = verify(few, tasks=[LETTERS, CHOICE], regrade=out)
+    report = verify(small_pack, tasks=[LETTERS, CHOICE], regrade=out)
     assert report.exit_code == 1
     for proof in report.tasks.values():
         assert proof.status == "unfinished"
@@ -598,32 +607,32 @@ def test_a_run_over_some_docs_is_unfinished(few: Path, finished: Path, tmp_path:
         assert (proof.tallies.total.docs, proof.tallies.total.agreed) == (4, 4)
 
 
-def test_a_samples_file_that_is_cut_off_names_its_line(few: Path, finished: Path, tmp_path: Path) -> None:
+def test_a_samples_file_that_is_cut_off_names_its_line(small_pack: Path, finished: Path, tmp_path: Path) -> None:
     out = Path(shutil.copytree(finished, tmp_path / "out"))
     path = samples_of(out, LETTERS)
     path.write_bytes(path.read_bytes()[:-50])
-    report = checked(few, LETTERS, regrade=out)
+    report = checked(small_pack, LETTERS, regrade=out)
     assert report.status == "failed"
     assert f"{path}, line 30: is not JSON, and ends the file: it is cut off" in str(report.reason)
 
 
-def test_damage_is_damage_to_report_and_to_regrade_alike(few: Path, finished: Path, tmp_path: Path) -> None:
+def test_damage_is_damage_to_report_and_to_regrade_alike(small_pack: Path, finished: Path, tmp_path: Path) -> None:
     """One reader: a blank line is none, a doc that stands there twice with another answer is refused by both."""
     out = Path(shutil.copytree(finished, tmp_path / "out"))
     path = samples_of(out, LETTERS)
     whole = path.read_bytes()
     path.write_bytes(whole + b"\n")
-    assert checked(few, LETTERS, regrade=out).status == "passed"
+    assert checked(small_pack, LETTERS, regrade=out).status == "passed"
     again = json.loads(whole.splitlines()[0])
     path.write_bytes(whole + json.dumps(again | {"resps": [["Another answer."]]}).encode() + b"\n")
-    report = checked(few, LETTERS, regrade=out)
+    report = checked(small_pack, LETTERS, regrade=out)
     assert report.status == "failed"
     with pytest.raises(ResultsError) as caught:
         read_run([path])
     assert str(report.reason) == str(caught.value)
 
 
-def test_the_runs_of_two_models_are_not_graded_as_one(few: Path, finished: Path, tmp_path: Path) -> None:
+def test_the_runs_of_two_models_are_not_graded_as_one(small_pack: Path, finished: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     for name, task in (("a", LETTERS), ("b", CHOICE)):
         shutil.copytree(finished, out / name)
@@ -631,7 +640,7 @@ def test_the_runs_of_two_models_are_not_graded_as_one(few: Path, finished: Path,
     path = next((out / "b").rglob("results_*.json"))
     path.write_text(path.read_text(encoding="utf-8").replace("my/model", "my/other"), encoding="utf-8")
     with pytest.raises(ResultsError, match="from 2 models"):
-        verify(few, tasks=[LETTERS, CHOICE], regrade=out)
+        verify(small_pack, tasks=[LETTERS, CHOICE], regrade=out)
 
 
 def test_the_samples_of_another_pack_are_refused(pack: Path, finished: Path) -> None:
@@ -642,20 +651,20 @@ def test_the_samples_of_another_pack_are_refused(pack: Path, finished: Path) -> 
     assert "is not doc" in str(report.reason)
 
 
-def test_of_two_runs_the_newest_is_graded_and_said(few: Path, finished: Path, tmp_path: Path) -> None:
+def test_of_two_runs_the_newest_is_graded_and_said(small_pack: Path, finished: Path, tmp_path: Path) -> None:
     out = Path(shutil.copytree(finished, tmp_path / "out"))
     older = samples_of(out, "meta_math").with_name("samples_meta_math_2024-01-01T00-00-00.000000.jsonl")
     older.write_text("cut off")
     with noted() as notes:
-        report: Proof = verify(few, tasks=["meta_math"], regrade=out)
+        report: Proof = verify(small_pack, tasks=["meta_math"], regrade=out)
     assert report.exit_code == 0
     assert len(notes) == 1
     assert str(samples_of(finished, "meta_math").name) in notes[0]
 
 
-def test_a_folder_without_samples_is_told(few: Path, tmp_path: Path) -> None:
+def test_a_folder_without_samples_is_told(small_pack: Path, tmp_path: Path) -> None:
     with pytest.raises(PackError, match="holds no samples file"):
-        verify(few, regrade=tmp_path)
+        verify(small_pack, regrade=tmp_path)
 
 
 def test_the_plug_in_of_lm_eval_is_the_replay_model() -> None:

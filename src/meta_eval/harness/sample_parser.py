@@ -283,6 +283,10 @@ def _is_likelihood(response: Any) -> bool:
 
 def read_settings(sample: Mapping[str, Any]) -> dict[str, Any]:
     """The generation settings of the first request; empty for a likelihood."""
+    arguments = sample.get("arguments")
+    first = arguments.get("gen_args_0") if isinstance(arguments, dict) else None
+    if isinstance(first, dict) and len(first) == 2 and isinstance(settings := first.get("arg_1"), dict):
+        return settings  # as lm-eval writes it: each sample is asked several times
     request = next(_iterate_requests(sample), ())
     settings = request[1] if len(request) > 1 else None
     return settings if isinstance(settings, dict) else {}

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from marks import thorough
 
 from meta_eval.pack.records.task_code import find_code, has_task, list_group_members
 from meta_eval.plugins.boards import boards
@@ -26,6 +27,7 @@ def tasks_of(part: boards.BoardColumn) -> list[str]:
     return [task for name in part.tasks for task in ([name] if has_task(name) else list_group_members(name))]
 
 
+@thorough
 @pytest.mark.parametrize(("board", "part"), PARTS, ids=[f"{board}-{part.name}" for board, part in PARTS])
 def test_the_installed_lm_eval_has_the_tasks_and_the_metrics_of_every_part(
     board: str, part: boards.BoardColumn

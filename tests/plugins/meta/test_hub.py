@@ -447,6 +447,7 @@ def run(home: Path, *args: str, **environment: str) -> tuple[object, str]:
     return json.loads(done.stdout), done.stderr
 
 
+@thorough
 def test_a_mirror_then_offline_from_its_cache(bench: Bench, tmp_path: Path) -> None:
     expected = [bench.hub.heads[EVALS], [sha256(FILES[PRO])], []]
     # The variable is tqdm's of the library, and makes it show progress where stderr is no terminal.

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from golden import all_tasks, prepare_sample, replay, verdicts
+from marks import thorough
 from places import GOLDEN, THOROUGH
 from shared import whole_pack, whole_replay
 
@@ -91,6 +92,7 @@ def test_no_file_of_a_pack_imports_meta_eval(moved_pack: Path) -> None:
         assert "from meta_eval" not in text
 
 
+@thorough
 def test_the_command_line_of_lm_eval_writes_results_and_samples(moved_pack: Path, tmp_path: Path) -> None:
     """Stock lm_eval, another working directory, a model without weights: all but the engine is as in the real run.
 

@@ -230,6 +230,7 @@ def test_a_top_p_that_was_not_kept_is_found() -> None:
     assert [cause.key for cause in find_causes(verdicts, docs, None, 0)] == ["top_p"]
 
 
+@thorough
 def test_the_noise_of_sampled_answers_is_taken_off() -> None:
     """Answers that are all a little too likely are the same beside a pair that is so too."""
     likely = score(sampled(250, 0.9), 1.0)
