@@ -91,6 +91,8 @@ class Answer:
     """The model that was asked; where the line does not say, the one that answered."""
 
     started: float | None = None
+    """Seconds since 1970."""
+
     ended: float | None = None
     """Seconds since 1970."""
 
