@@ -20,6 +20,7 @@ import sys
 import sysconfig
 import tempfile
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -27,7 +28,7 @@ PLUGINS = sorted(path.parent.name for path in (REPOSITORY / "src/meta_eval/plugi
 # Tests of sockets, verbs, keys, messages and pages, and the road from a recorded run to a comparison.
 NEAR = (
     "tests/test_pages.py", "tests/test_road.py", "tests/test_wheel.py", "tests/cli/test_verbs.py", "tests/config",
-    "tests/boundary/test_extensions.py", "tests/records/test_formats.py", "tests/reports/test_view_registry.py",
+    "tests/boundary/test_extensions.py", "tests/records/test_formats.py", "tests/reports/test_view_socket.py",
     "tests/test_layout.py::test_the_core_names_no_verb_and_no_backend_of_a_plugin",
     "tests/test_layout.py::test_files_that_the_architecture_names_are_there",
 )  # fmt: skip
@@ -97,21 +98,28 @@ def install(target: Path) -> Path:
 
 
 def check_without(names: Sequence[str], pytest_arguments: Sequence[str]) -> bool:
-    """Whether everything else is green without these plug-ins."""
-    with tempfile.TemporaryDirectory(prefix="without-") as temporary:
+    """Whether everything else is green without these plug-ins. What the tests print is printed at their end."""
+    with tempfile.TemporaryDirectory(prefix="without-") as temporary, (Path(temporary) / "log").open("w+") as log:
         target = Path(temporary) / "meta-eval"
         copy_without(names, target)
         subprocess.run(["git", "init", "--quiet", target], check=True)
         subprocess.run(["git", "-C", target, "add", "--all"], check=True)
         python = install(target)
         environment = {**os.environ, "PATH": f"{python.parent}:{os.environ['PATH']}"}
-        print(f"without {', '.join(names)}", flush=True)
-        generated = subprocess.run([python, "tools/write_pages.py"], cwd=target, env=environment, check=False)
+
+        def run(*words: str) -> bool:
+            return not subprocess.run(
+                [python, *words], cwd=target, env=environment, check=False, stdout=log, stderr=subprocess.STDOUT
+            ).returncode
+
+        is_generated = run("tools/write_pages.py")
         # Few tests are done sooner by a process that imports everything once.
         workers = () if pytest_arguments == NEAR else ("-n", "2", "--dist", "loadfile")
         arguments = ["-m", NOT_ENGINES, *workers, "-p", "no:cacheprovider", *pytest_arguments]
-        tested = subprocess.run([python, "-m", "pytest", *arguments], cwd=target, env=environment, check=False)
-        return generated.returncode == 0 and tested.returncode == 0
+        is_green = run("-m", "pytest", *arguments) and is_generated
+        log.seek(0)
+        print(f"without {', '.join(names)}\n{log.read()}", flush=True)
+        return is_green
 
 
 def main() -> None:
@@ -125,11 +133,16 @@ def main() -> None:
     if unknown := set(chosen.names) - set(PLUGINS):
         parser.error(f"no such plug-in: {', '.join(sorted(unknown))}")
     runs = [[name] for name in PLUGINS] if chosen.each else []
-    runs += [PLUGINS] if chosen.all else []
     runs += [chosen.names] if chosen.names else []
-    if not runs:
+    if not runs and not chosen.all:
         parser.error("name a plug-in, or use --each or --all")
-    failed = [names for names in runs if not check_without(names, more or (() if names == PLUGINS else NEAR))]
+    with ThreadPoolExecutor(2) as threads:  # each is a single process
+        green = dict(
+            zip(map(tuple, runs), threads.map(lambda names: check_without(names, more or NEAR), runs), strict=True)
+        )
+    if chosen.all:
+        green[tuple(PLUGINS)] = check_without(PLUGINS, more)
+    failed = [names for names, is_green in green.items() if not is_green]
     for names in failed:
         print(f"not green without {', '.join(names)}", file=sys.stderr)
     sys.exit(1 if failed else 0)
