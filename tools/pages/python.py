@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-import textwrap
+import sys
 from collections.abc import Iterator
 from importlib import import_module
 from itertools import pairwise
@@ -65,8 +65,9 @@ def _entry(name: str, thing: Any) -> dict[str, Any]:
 
 def _field_docs(owner: type) -> Iterator[tuple[str, str]]:
     """The fields of a class that have a docstring below them."""
-    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(owner))).body
-    assert isinstance(tree, ast.ClassDef)
+    # Of its module: a class that pydantic made again has no source of its own from Python 3.13 on.
+    module = ast.parse(inspect.getsource(sys.modules[owner.__module__]))
+    (tree,) = (node for node in module.body if isinstance(node, ast.ClassDef) and node.name == owner.__name__)
     for field, below in pairwise(tree.body):
         if isinstance(field, ast.AnnAssign) and isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
             yield ast.unparse(field.target), _inline(" ".join(str(below.value.value).split()))
