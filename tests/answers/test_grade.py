@@ -125,7 +125,8 @@ def test_what_lm_eval_bootstraps_in_a_pool_is_drawn_here_to_the_same_number(
     # Of threads: this process has some, so it must not fork.
     monkeypatch.setattr(multiprocessing, "Pool", multiprocessing.pool.ThreadPool)
     # A pool adds up in any order.
-    assert item == pytest.approx(metrics.bootstrap_stderr(metrics.median, values, 1000), rel=1e-12) > 0
+    assert item == pytest.approx(metrics.bootstrap_stderr(metrics.median, values, 1000), rel=1e-12)
+    assert item > 0
     assert (f"{LETTERS}: standard error of median", 999, 1000) in seen
 
 
