@@ -10,4 +10,4 @@ GOLDEN = REPOSITORY / "tests" / "golden"
 
 # .ci/run sets it: the writing of a pack is killed a hundred times, and each trick runs under every version of Landlock.
 THOROUGH = os.environ.get("META_EVAL_THOROUGH") == "1"
-KILLS = 100 if THOROUGH else 8
+KILLS = 40 if THOROUGH else 8
