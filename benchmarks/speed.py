@@ -47,7 +47,7 @@ BUSY = 1.5
 BUDGETS = {
     "`--version`": (BARE, 5.0),
     "`--help`": (BARE, 10.0),
-    "a configuration with a mistake": (BARE, 25.0),
+    "a configuration with a mistake": (BARE, 20.0),
     "prepare with these joins": (JOINS, 0.5),
     PREPARE: (LOOP, 1.1),
     VERIFY: (LOOP, 1.2),
