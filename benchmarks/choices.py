@@ -43,7 +43,7 @@ from typing import Any
 from verify_full_size import prose, row, write
 
 ROOT = Path(__file__).resolve().parents[1]
-MODEL = ROOT / "src/meta_eval/assets/known_answers/model"
+MODEL = ROOT / "src/meta_eval/base/assets/known_answers/model"
 SUBJECTS = 8
 CLOSE = 1e-3  # nats between the best two, under which a doc is listed
 

@@ -27,7 +27,7 @@ from typing import Any
 from verify_full_size import prose, row, write
 
 ROOT = Path(__file__).resolve().parents[1]
-MODEL = ROOT / "src/meta_eval/assets/known_answers/model"
+MODEL = ROOT / "src/meta_eval/base/assets/known_answers/model"
 SHAPE = {"dtype": "float32", "gpu_memory_utilization": 0.3, "model_args": {"enforce_eager": True}}
 QUESTIONS, SUBJECTS = 200, 4
 

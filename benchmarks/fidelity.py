@@ -26,9 +26,9 @@ from tokenizers import Tokenizer
 from meta_eval.ask.model_tokens import Encoder
 from meta_eval.ask.request import Request
 from meta_eval.ask.request_kinds import encode_requests
+from meta_eval.doctor.engine_options import EngineOptions
 from meta_eval.doctor.known_answers import find_model_folder, make_settings
 from meta_eval.plugins.engines.vllm.vllm_client import VllmClient
-from meta_eval.verb_options import EngineOptions
 
 DOCS, PROMPT, ANSWER, ROUNDS = 8, 300, 100, 3
 WIDTH, LAYERS = 512, 8

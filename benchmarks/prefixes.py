@@ -34,7 +34,7 @@ from meta_eval.ask.request import Request
 from meta_eval.harness.settings import RunSettings
 from meta_eval.plugins.engines.vllm.vllm_client import VllmClient
 
-MODEL = Path(__file__).resolve().parents[1] / "src/meta_eval/assets/known_answers/model"
+MODEL = Path(__file__).resolve().parents[1] / "src/meta_eval/base/assets/known_answers/model"
 SUBJECTS, QUESTIONS, TIMES = 14, 168, 3
 # Blocks of 128 tokens; a prompt takes nine, 14 beginnings 112.
 CACHES = {"ample": 400, "tight": 48, "endings": 400, "letters": 400}

@@ -21,8 +21,8 @@ FILES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__in
 # Who opens files without ``base/inputs.py``, and why none of them can hang or fill memory.
 OPENERS = {
     "sockets.py": "itself, for its list of names",
-    "assets/__init__.py": "files that the wheel carries",
-    "assets/pack_docs.py": "stands alone in a pack",
+    "base/assets/__init__.py": "files that the wheel carries",
+    "base/assets/pack_docs.py": "stands alone in a pack",
     "base/worker.py": "/proc",
     "base/inputs.py": "the door itself",
     "base/ownership.py": "its own lock, never waited for, and what it has written, to sync it",
@@ -46,7 +46,7 @@ IN_MEMORY = ("io.BytesIO(", "BytesIO(", "os.devnull", "completions.", "file.open
 
 # Who uses hashlib itself: the helpers, what stands alone in a pack or an export, and digests that grow piece by piece.
 HASHERS = {
-    "assets/pack_docs.py", "base/hashing.py",
+    "base/assets/pack_docs.py", "base/hashing.py",
     "harness/sample_files.py", "ask/journal.py",
 }  # fmt: skip
 

@@ -17,7 +17,7 @@ def test_every_page_is_in_the_wheel() -> None:
     top = [path.relative_to(REPOSITORY).as_posix() for path in docs.iterdir() if path.name != "examples"]
     # Without plug-ins there are no pages of theirs.
     assert {name for name in WHEEL["only-include"] if name.startswith("docs/")} == {*top, "docs/plugins"}
-    assert WHEEL["sources"]["docs"] == "meta_eval/assets/docs"
+    assert WHEEL["sources"]["docs"] == "meta_eval/base/assets/docs"
 
 
 def test_an_editable_install_brings_no_module_but_the_package() -> None:

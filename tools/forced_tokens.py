@@ -36,13 +36,13 @@ from meta_eval.ask.client import Client
 from meta_eval.ask.model_tokens import Encoder
 from meta_eval.ask.request import Request
 from meta_eval.ask.request_kinds import encode_requests
+from meta_eval.doctor.engine_options import EngineOptions
 from meta_eval.doctor.known_answers import make_settings
 from meta_eval.harness.answer import Answer
 from meta_eval.harness.token_logprobs import TokenLogprobs
 from meta_eval.judge.token_table import Choices, Forced, Header, find_choices_path, write_choices, write_tokens
 from meta_eval.plugins.tokens.forced_requests import ProbeRequests, choose_probed_docs
 from meta_eval.plugins.tokens.probe_table import Probed, find_probes_path, write_probes
-from meta_eval.verb_options import EngineOptions
 
 ANSWER = 48  # maximum number of tokens
 LONGEST = 9_500  # tokens of a prompt

@@ -1,7 +1,7 @@
 """Make the shipped model of ``meta-eval doctor`` and its known answers, computed with numpy alone.
 
     python tools/tiny_llama.py TAUGHT --answers tools/known_answer_pairs.jsonl   minutes; needs torch, transformers
-    python tools/known_answers.py TAUGHT    writes src/meta_eval/assets/known_answers
+    python tools/known_answers.py TAUGHT    writes src/meta_eval/base/assets/known_answers
     python tools/known_answers.py           writes only known.json, for the shipped weights
 
 The forward pass is written from Llama's definition (RMSNorm, rotary embeddings of halves, causal attention, SwiGLU). It
@@ -25,7 +25,7 @@ import numpy as np
 from tokenizers import Tokenizer
 
 HERE = Path(__file__).resolve().parent
-ASSETS = HERE.parent / "src/meta_eval/assets/known_answers"
+ASSETS = HERE.parent / "src/meta_eval/base/assets/known_answers"
 HEAD = "<|start_header_id|>{}<|end_header_id|>\n\n"
 SPECIAL = "<|start_header_id|>"
 BOS_COUNTS = range(3)

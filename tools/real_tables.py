@@ -46,7 +46,7 @@ from tiny_llama import SEED
 from tokenizers import Tokenizer
 from transformers import LlamaForCausalLM
 
-from meta_eval import assets
+from meta_eval.base import assets
 
 ANSWER = 40  # tokens
 SHORTEST = 8  # tokens of an answer

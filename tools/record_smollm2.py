@@ -23,7 +23,7 @@ from lm_eval.__main__ import cli_evaluate
 from lm_eval.api.model import LM
 from lm_eval.api.registry import register_model
 
-from meta_eval import assets
+from meta_eval.base import assets
 from meta_eval.cli.init import find_model_file
 
 EXAMPLE = assets.asset_path("smollm2")

@@ -31,10 +31,10 @@ def read_notes(tag: str, root: Path = REPOSITORY) -> str:
         ValueError: The tag is not the version of the package, or the changelog has nothing about it.
     """
     packaged = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
-    module = (root / "src" / "meta_eval" / "version.py").read_text(encoding="utf-8")
+    module = (root / "src" / "meta_eval" / "base" / "version.py").read_text(encoding="utf-8")
     imported = re.search(r'^__version__ = "(.+)"$', module, re.MULTILINE)
     if imported is None or imported[1] != packaged:
-        raise ValueError(f"pyproject.toml has version {packaged}, src/meta_eval/version.py another: make them equal")
+        raise ValueError(f"pyproject.toml has version {packaged}, the package another: make them equal")
     if tag != f"v{packaged}":
         raise ValueError(f"the tag is {tag!r}, and the package has version {packaged}: push the tag v{packaged}")
     sections = re.split(r"^## +(\S+).*$", (root / "CHANGELOG.md").read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]

@@ -6,7 +6,7 @@ first use. The verb of a plug-in is a function of its name, too, if it has one.
 
 from __future__ import annotations
 
-from meta_eval.version import __version__
+from meta_eval.base.version import __version__
 
 # Not typing's own: until `meta_eval.__main__` runs, Ctrl-C during an import gives a traceback.
 TYPE_CHECKING = False

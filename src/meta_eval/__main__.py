@@ -10,7 +10,7 @@ import sys
 def main() -> None:
     """Run the command line. Ctrl-C during imports ends as it does later: exit code 130 and a line."""
     if sys.argv[1:] == ["--version"]:
-        from meta_eval.version import __version__
+        from meta_eval.base.version import __version__
 
         with contextlib.suppress(OSError, ValueError):  # then the command line says what is wrong
             sys.stdout.write(f"meta-eval {__version__}\n")

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     # base: errors, messages, files
     # the package
     from meta_eval import api as api
-    from meta_eval import assets as assets
     from meta_eval import stats as stats
     from meta_eval.ask.answer_files import AnswerForm as AnswerForm
 
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from meta_eval.ask.answer_files import Holding as Holding
     from meta_eval.ask.answer_files import read_answers as read_answers
     from meta_eval.ask.answer_files import read_bound_answers as read_bound_answers
+    from meta_eval.ask.ask_options import RunOptions as RunOptions
     from meta_eval.ask.canary import change_bos as change_bos
     from meta_eval.ask.canary import check_token_counts as check_token_counts
     from meta_eval.ask.canary import measure_gain as measure_gain
@@ -89,11 +89,12 @@ if TYPE_CHECKING:
     from meta_eval.ask.transport import Reply as Reply
     from meta_eval.ask.transport import draw_backoff as draw_backoff
     from meta_eval.ask.transport import parse_body as parse_body
+    from meta_eval.base import assets as assets
+    from meta_eval.base.apart import apart as apart
 
     # the package
-    from meta_eval.assets.details.details_scoring import lighteval_choices as lighteval_choices
-    from meta_eval.assets.details.details_scoring import truthfulqa_mc as truthfulqa_mc
-    from meta_eval.base.apart import apart as apart
+    from meta_eval.base.assets.details.details_scoring import lighteval_choices as lighteval_choices
+    from meta_eval.base.assets.details.details_scoring import truthfulqa_mc as truthfulqa_mc
     from meta_eval.base.display import one_line as one_line
     from meta_eval.base.display import plural as plural
     from meta_eval.base.display import quoted as quoted
@@ -154,6 +155,12 @@ if TYPE_CHECKING:
     from meta_eval.base.thresholds import POWER as POWER
     from meta_eval.base.thresholds import SAMENESS_MIN_DOCS as SAMENESS_MIN_DOCS
     from meta_eval.base.thresholds import percent as percent
+    from meta_eval.base.verb_options import Options as Options
+    from meta_eval.base.verb_options import option as option
+    from meta_eval.base.verb_options import option_of as option_of
+
+    # the package
+    from meta_eval.base.version import __version__ as __version__
     from meta_eval.base.yaml_files import YamlError as YamlError
     from meta_eval.base.yaml_files import parse_yaml as parse_yaml
     from meta_eval.base.yaml_files import read_yaml as read_yaml
@@ -228,6 +235,7 @@ if TYPE_CHECKING:
     from meta_eval.judge.gate import Condition as Condition
     from meta_eval.judge.gate import Gate as Gate
     from meta_eval.judge.gate import read_gate as read_gate
+    from meta_eval.judge.judging_options import JudgingOptions as JudgingOptions
     from meta_eval.judge.pair import find_verdict_metric as find_verdict_metric
     from meta_eval.judge.token_table import BATCH as BATCH
     from meta_eval.judge.token_table import PROBES as PROBES
@@ -296,6 +304,13 @@ if TYPE_CHECKING:
     from meta_eval.pack.manifest import TextDifferenceEntry as TextDifferenceEntry
     from meta_eval.pack.manifest import Trust as Trust
     from meta_eval.pack.manifest import read_manifest as read_manifest
+
+    # the package
+    from meta_eval.pack.pack_options import DEFAULT_CONFIG as DEFAULT_CONFIG
+    from meta_eval.pack.pack_options import OVERRIDE as OVERRIDE
+    from meta_eval.pack.pack_options import TEMPLATES as TEMPLATES
+    from meta_eval.pack.pack_options import ScoringOptions as ScoringOptions
+    from meta_eval.pack.pack_options import TaskOptions as TaskOptions
     from meta_eval.pack.prepared_task import PrepareContext as PrepareContext
     from meta_eval.pack.prepared_task import PreparedTask as PreparedTask
     from meta_eval.pack.prepared_task import measure_length as measure_length
@@ -390,22 +405,6 @@ if TYPE_CHECKING:
     from meta_eval.stats.run_chart import average_run_length as average_run_length
     from meta_eval.stats.run_chart import draw_chart as draw_chart
     from meta_eval.stats.run_chart import find_limits as find_limits
-
-    # the package
-    from meta_eval.verb_options import DEFAULT_CONFIG as DEFAULT_CONFIG
-    from meta_eval.verb_options import OVERRIDE as OVERRIDE
-    from meta_eval.verb_options import TEMPLATES as TEMPLATES
-    from meta_eval.verb_options import JudgingOptions as JudgingOptions
-    from meta_eval.verb_options import ListOptions as ListOptions
-    from meta_eval.verb_options import NewTaskOptions as NewTaskOptions
-    from meta_eval.verb_options import RunOptions as RunOptions
-    from meta_eval.verb_options import ScoringOptions as ScoringOptions
-    from meta_eval.verb_options import TaskOptions as TaskOptions
-    from meta_eval.verb_options import option as option
-    from meta_eval.verb_options import option_of as option_of
-
-    # the package
-    from meta_eval.version import __version__ as __version__
 
 
 @cache

@@ -26,7 +26,7 @@ from meta_eval.ask.grading import Graded, Grading
 from meta_eval.base.errors import UserError
 from meta_eval.harness.lm_eval_run import read_run
 from meta_eval.harness.settings import Settings
-from meta_eval.verb_options import ScoringOptions
+from meta_eval.pack.pack_options import ScoringOptions
 
 LETTERS, CHOICE, STOPS = TEXTS, CHOICES, "meta_mmlu_pro_pretrain"
 

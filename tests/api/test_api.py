@@ -18,20 +18,13 @@ from runs import run_lm_eval
 from verb_lists import check_defaults, check_one_list
 
 from meta_eval import Config, Manifest, compare, prepare, report, verify
+from meta_eval.ask.ask_options import ExportOptions, GradingOptions, RunOptions
 from meta_eval.base.errors import ConfigError, PackError, UserError
+from meta_eval.doctor.engine_options import EngineOptions
+from meta_eval.judge.judging_options import JudgingOptions
 from meta_eval.pack.backends.base import load_class
-from meta_eval.verb_options import (
-    EngineOptions,
-    ExportOptions,
-    GradingOptions,
-    InitOptions,
-    JudgingOptions,
-    ListOptions,
-    NewTaskOptions,
-    PrepareOptions,
-    RunOptions,
-    VerifyOptions,
-)  # fmt: skip
+from meta_eval.pack.pack_options import InitOptions, PrepareOptions, VerifyOptions
+from meta_eval.plugins.meta.tasks_options import ListOptions, NewTaskOptions
 
 HEAVY = ("datasets", "huggingface_hub", "lm_eval", "numpy", "pandas", "pyarrow", "pydantic", "rich", "torch")
 

@@ -60,7 +60,7 @@ def llama3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str
     }
     file = tmp_path / "families.json"
     file.write_text(json.dumps([llama3, *rest, other]), encoding="utf-8")
-    monkeypatch.setattr("meta_eval.assets.read_asset", lambda name: file.read_bytes())
+    monkeypatch.setattr("meta_eval.base.assets.read_asset", lambda name: file.read_bytes())
     list_families.cache_clear()
     yield llama3
     list_families.cache_clear()

@@ -28,7 +28,7 @@ from places import KILLS, TEMPLATES
 from rows import make_row, write_rows
 
 from meta_eval import prepare
-from meta_eval.assets import asset_path
+from meta_eval.base.assets import asset_path
 from meta_eval.base.errors import UserError
 from meta_eval.pack.config import load_config
 from meta_eval.pack.manifest import Manifest, read_manifest

@@ -16,10 +16,10 @@ from places import THOROUGH
 from meta_eval.cli import doctor
 from meta_eval.doctor import pack_checks
 from meta_eval.doctor.engine_checks import EngineChecks, check_engine
+from meta_eval.doctor.engine_options import EngineOptions
 from meta_eval.doctor.known_answers import find_model_folder, make_settings, read_known_answers
 from meta_eval.harness.settings import find_default_backend
 from meta_eval.pack.backends.server import PROGRAMS
-from meta_eval.verb_options import EngineOptions
 
 BOS = "exactly one BOS"
 KEPT = "special tokens are kept"

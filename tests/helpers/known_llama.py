@@ -17,9 +17,9 @@ from places import REPOSITORY
 
 from meta_eval.ask.client import Client, explain_too_long
 from meta_eval.ask.request import Request
+from meta_eval.doctor.engine_options import EngineOptions
 from meta_eval.doctor.known_answers import END, find_model_folder, make_settings
 from meta_eval.harness.answer import Answer
-from meta_eval.verb_options import EngineOptions
 
 _SPEC = importlib.util.spec_from_file_location("known_answers_tool", REPOSITORY / "tools/known_answers.py")
 assert _SPEC and _SPEC.loader

@@ -8,9 +8,9 @@ from typing import Any
 
 from meta_eval.api.stop_rules import read_stop_rules
 from meta_eval.ask import pipeline as running
+from meta_eval.ask.ask_options import RunOptions
 from meta_eval.base.logs import Progress, display_logs
 from meta_eval.pack.config import Config
-from meta_eval.verb_options import RunOptions
 
 
 def run_pack(config: Config, *, progress: Progress | None = None, **keywords: Any) -> running.RunResult:

@@ -17,6 +17,7 @@ from packs import edit, edit_docs, prepare, read_docs, yaml_of
 from runs import run_lm_eval
 from shared import whole_pack
 
+from meta_eval.ask.ask_options import RunOptions
 from meta_eval.harness.lm_eval_run import read_run
 from meta_eval.harness.replay import has_recorded_answer
 from meta_eval.harness.scores import compute_scores
@@ -24,7 +25,6 @@ from meta_eval.pack.baseline import Baseline, find_baseline_file, find_verify_fo
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.pack.verify import Proof, verify
 from meta_eval.pack.verify.pack_verification import refresh_baseline
-from meta_eval.verb_options import RunOptions
 
 LETTERS = "meta_mmlu_pro_instruct"
 FEW = f"{LETTERS},meta_ifeval,meta_mmlu_pretrain,meta_squad"

@@ -21,12 +21,12 @@ from places import REPOSITORY, TEMPLATES
 from meta_eval.ask.client import Client, describe_start
 from meta_eval.base import extensions
 from meta_eval.base.errors import ConfigError
+from meta_eval.doctor.engine_options import EngineOptions
 from meta_eval.doctor.known_answers import find_model_folder, make_settings
 from meta_eval.pack.backends import registry
 from meta_eval.pack.backends.server import PROGRAMS, ServerProgram, find_program
 from meta_eval.pack.config import Config, load_config
 from meta_eval.pack.manifest import read_manifest
-from meta_eval.verb_options import EngineOptions
 
 TEXTS, CHOICES = "meta_mmlu_pro_instruct", "meta_mmlu_pretrain"
 

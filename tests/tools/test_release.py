@@ -23,8 +23,8 @@ CHANGELOG = (
 
 
 def checkout(folder: Path, *, packaged: str = "1.2.0", imported: str = "1.2.0", changelog: str = CHANGELOG) -> Path:
-    (folder / "src" / "meta_eval").mkdir(parents=True)
-    (folder / "src" / "meta_eval" / "version.py").write_text(f'__version__ = "{imported}"\n', encoding="utf-8")
+    (folder / "src" / "meta_eval" / "base").mkdir(parents=True)
+    (folder / "src" / "meta_eval" / "base" / "version.py").write_text(f'__version__ = "{imported}"\n', encoding="utf-8")
     (folder / "pyproject.toml").write_text(f'[project]\nversion = "{packaged}"\n', encoding="utf-8")
     (folder / "CHANGELOG.md").write_text(changelog, encoding="utf-8")
     return folder

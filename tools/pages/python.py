@@ -17,10 +17,10 @@ from meta_eval.cli.verb import list_verbs
 _SECTION = re.compile(r"^(Args|Attributes|Returns|Raises|Yields):\n", re.MULTILINE)
 _CLASSES = {
     "Options and errors": (
-        "verb_options.PrepareOptions", "verb_options.TaskOptions", "verb_options.ScoringOptions",
-        "verb_options.VerifyOptions",
-        "verb_options.RunOptions", "verb_options.ExportOptions", "verb_options.GradingOptions",
-        "verb_options.JudgingOptions",
+        "pack.pack_options.PrepareOptions", "pack.pack_options.TaskOptions", "pack.pack_options.ScoringOptions",
+        "pack.pack_options.VerifyOptions",
+        "ask.ask_options.RunOptions", "ask.ask_options.ExportOptions", "ask.ask_options.GradingOptions",
+        "judge.judging_options.JudgingOptions",
         "errors.UserError",
     ),
     "Sockets": tuple(

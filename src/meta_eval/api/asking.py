@@ -8,16 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from meta_eval.ask.ask_options import ExportOptions, GradingOptions, RunOptions
 from meta_eval.base.apart import apart
 from meta_eval.base.errors import documented
 from meta_eval.base.logs import Progress, display_logs
-from meta_eval.verb_options import (
-    DEFAULT_CONFIG,
-    ExportOptions,
-    GradingOptions,
-    PrepareOptions,
-    RunOptions,
-)  # fmt: skip
+from meta_eval.pack.pack_options import DEFAULT_CONFIG, PrepareOptions
 
 if TYPE_CHECKING:
     from meta_eval.ask.grading import Graded
@@ -49,7 +44,7 @@ def prepare(
     Args:
         config: The configuration or its YAML file. Its evals dataset is Meta's, or a folder with samples of lm-eval.
             None means ``eval_config.yaml``.
-        options: Overrides and templates: the attributes of `meta_eval.verb_options.PrepareOptions`.
+        options: Overrides and templates: the attributes of `meta_eval.pack.pack_options.PrepareOptions`.
         progress: Called with the current step.
         keywords: Single options by name, such as ``overrides`` and ``template_dir``.
 
@@ -91,7 +86,7 @@ def run(
     Args:
         config: The configuration or its YAML file. An existing pack with the same settings is reused.
         model: A model of the configuration. None means the first.
-        options: The attributes of `meta_eval.verb_options.RunOptions`.
+        options: The attributes of `meta_eval.ask.ask_options.RunOptions`.
         progress: Called with the current step, the number of answers, and the total.
         keywords: Single options by name, such as ``tasks``, ``shard`` and ``allow_code``.
 
@@ -132,7 +127,7 @@ def export(
     Args:
         pack: The pack.
         file: Where to write. An existing file is replaced.
-        options: The attributes of `meta_eval.verb_options.ExportOptions`.
+        options: The attributes of `meta_eval.ask.ask_options.ExportOptions`.
         progress: Called with the task, the number of requests written, and its number of docs.
         keywords: Single options by name, such as ``tasks`` and ``force``.
 
@@ -167,7 +162,7 @@ def grade(
     Args:
         answers: Files of answers, read together.
         pack: The pack that the answers belong to.
-        options: The attributes of `meta_eval.verb_options.GradingOptions`.
+        options: The attributes of `meta_eval.ask.ask_options.GradingOptions`.
         progress: Called with the task, the number of graded answers, and the total.
         keywords: Single options by name, such as ``tasks``, ``output`` and ``partial``.
 

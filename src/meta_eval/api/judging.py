@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from meta_eval.harness.lm_eval_run import Run
     from meta_eval.judge.evidence import NamedFindings
     from meta_eval.judge.gate import Gate
+    from meta_eval.judge.judging_options import JudgingOptions
     from meta_eval.pack.baseline import Baseline
     from meta_eval.reports.candidates import CandidatesReport
     from meta_eval.reports.report import Report
     from meta_eval.reports.texts_report import TextsReport
-    from meta_eval.verb_options import JudgingOptions
 
 
 @documented
@@ -43,7 +43,7 @@ def report(
 
     Args:
         results: Results folders, or files in them.
-        options: The attributes of `meta_eval.verb_options.JudgingOptions`.
+        options: The attributes of `meta_eval.judge.judging_options.JudgingOptions`.
         progress: Called with the file that is being read.
         keywords: Single options by name, such as ``pack``, ``margin`` and ``gate``.
 
@@ -216,7 +216,7 @@ def compare_texts(
             common.
     """
     from meta_eval.api.texts import build_texts_report
-    from meta_eval.verb_options import JudgingOptions
+    from meta_eval.judge.judging_options import JudgingOptions
 
     chosen = JudgingOptions(pack=pack, gate=gate)
     rules, manifest = chosen.read_rules(), chosen.read_manifest()
@@ -233,7 +233,7 @@ def _paths(places: Path | str | Sequence[Path | str]) -> list[Path]:
 
 
 def _options(options: JudgingOptions | None, keywords: Mapping[str, Any]) -> JudgingOptions:
-    from meta_eval.verb_options import JudgingOptions
+    from meta_eval.judge.judging_options import JudgingOptions
 
     return (options or JudgingOptions()).updated(**keywords)
 
@@ -306,7 +306,7 @@ class _Reading:
         if not options.regrade:
             return runs
         from meta_eval.ask.regrading import regrade_runs
-        from meta_eval.verb_options import TEMPLATES
+        from meta_eval.pack.pack_options import TEMPLATES
 
         template_dir = TEMPLATES if options.include_path is None else Path(options.include_path)
         new = [run for run in runs if id(run) not in self._regraded]

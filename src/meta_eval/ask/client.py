@@ -12,9 +12,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from meta_eval import assets
 from meta_eval.ask.request import Request
 from meta_eval.ask.request_kinds import find_request_kind
+from meta_eval.base import assets
 from meta_eval.base.logs import log
 from meta_eval.harness.answer import Answer
 from meta_eval.harness.settings import RunSettings, Settings

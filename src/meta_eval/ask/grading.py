@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from meta_eval.ask.answer_files import Answers, read_bound_answers
+from meta_eval.ask.ask_options import GradingOptions
 from meta_eval.ask.request import Request
 from meta_eval.ask.request_kinds import build_requests, choose_tasks_to_grade, find_request_kind, find_task_kind
 from meta_eval.base.errors import UserError, locating
@@ -28,7 +29,7 @@ from meta_eval.harness.results_writer import Speed, Writer
 from meta_eval.harness.settings import Settings
 from meta_eval.pack.integrity import check_unchanged
 from meta_eval.pack.manifest import Manifest, read_manifest
-from meta_eval.verb_options import GradingOptions, ScoringOptions
+from meta_eval.pack.pack_options import ScoringOptions
 
 
 @dataclass(slots=True)

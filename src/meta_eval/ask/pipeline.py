@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from meta_eval.ask.answer_files import Answers
+from meta_eval.ask.ask_options import RunOptions
 from meta_eval.ask.canary import Summary
 from meta_eval.ask.client import describe_start, find_client
 from meta_eval.ask.early_stop import ReadRules, Stopping
@@ -42,7 +43,6 @@ from meta_eval.pack.manifest import MANIFEST, Manifest, read_manifest
 from meta_eval.pack.pack_builder import make_prepared_from
 from meta_eval.pack.prompt_lengths import find_tokenizer_file
 from meta_eval.stats.sequential import State
-from meta_eval.verb_options import RunOptions
 
 # Settings that may change from run to run, such as the output folder. They do not affect answers beyond ordinary
 # run-to-run noise; of an address `read_earlier_answers` makes sure of it.

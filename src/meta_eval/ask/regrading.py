@@ -28,13 +28,13 @@ from meta_eval.harness.sample_files import open_samples
 from meta_eval.harness.scores import compute_scores
 from meta_eval.pack.baseline import collect_graded_docs
 from meta_eval.pack.manifest import Manifest
+from meta_eval.pack.pack_options import ScoringOptions
 from meta_eval.pack.records.pack_task import check_rows
 from meta_eval.pack.records.recorded_docs import read_rows
 from meta_eval.pack.records.task_code import find_allowed_code
 from meta_eval.pack.records.task_files import make_task_files
 from meta_eval.pack.verify.pack_verification import refresh_baseline
 from meta_eval.pack.verify.saved_answers import read_responses
-from meta_eval.verb_options import ScoringOptions
 
 _GENERATED = "generate_until"
 

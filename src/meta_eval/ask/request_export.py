@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from meta_eval.ask.answer_files import Answers, Export, find_form, read_answers
+from meta_eval.ask.ask_options import ExportOptions
 from meta_eval.ask.grading import is_answered
 from meta_eval.ask.model_tokens import Encoder
 from meta_eval.ask.recorded_answers import Recordings
@@ -19,7 +20,6 @@ from meta_eval.harness.evaluator import Evaluator
 from meta_eval.pack.integrity import check_unchanged
 from meta_eval.pack.manifest import MANIFEST, Manifest, read_manifest
 from meta_eval.pack.prompt_lengths import find_tokenizer
-from meta_eval.verb_options import ExportOptions
 
 
 @dataclass(slots=True)

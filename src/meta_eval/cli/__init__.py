@@ -17,9 +17,9 @@ from typer.core import TyperGroup
 
 from meta_eval.base.errors import UserError, refused
 from meta_eval.base.logs import log
+from meta_eval.base.version import __version__
 from meta_eval.cli.streams import print_result
 from meta_eval.cli.verb import Verb, find_verb, list_verbs
-from meta_eval.version import __version__
 
 _INTERRUPTED = 130
 

@@ -14,8 +14,8 @@ import tempfile
 import traceback
 
 from meta_eval.base.extensions import list_loaded
+from meta_eval.base.version import __version__
 from meta_eval.cli.console import err
-from meta_eval.version import __version__
 
 EXIT_CODE = 70  # EX_SOFTWARE of sysexits.h
 

@@ -18,7 +18,7 @@ from meta_eval.base.logs import report_progress
 from meta_eval.cli import options
 from meta_eval.cli.console import err, make_result_console, show_progress
 from meta_eval.cli.streams import print_result
-from meta_eval.verb_options import EngineOptions
+from meta_eval.doctor.engine_options import EngineOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

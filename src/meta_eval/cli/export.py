@@ -8,13 +8,13 @@ from pathlib import Path
 
 import typer
 
+from meta_eval.ask.ask_options import ExportOptions
 from meta_eval.base.display import plural
 from meta_eval.cli import options
 from meta_eval.cli.console import err
 from meta_eval.cli.streams import print_result
 from meta_eval.cli.verb import find_next_command
 from meta_eval.cli.verify import Steps
-from meta_eval.verb_options import ExportOptions
 
 
 @options.spread_options()

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import typer
 
-from meta_eval import assets
+from meta_eval.base import assets
 from meta_eval.base.errors import ConfigError
 from meta_eval.base.inputs import describe_error
 from meta_eval.cli import options
 from meta_eval.cli.console import err
-from meta_eval.verb_options import InitOptions
+from meta_eval.pack.pack_options import InitOptions
 
 _HERE = Path()
 _TEMPLATES = "meta_template"

@@ -12,7 +12,8 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from meta_eval.base.errors import ConfigError
-from meta_eval.verb_options import DEFAULT_CONFIG, OVERRIDE, Flag
+from meta_eval.base.verb_options import Flag
+from meta_eval.pack.pack_options import DEFAULT_CONFIG, OVERRIDE
 
 
 def _config(note: str = "") -> Path:

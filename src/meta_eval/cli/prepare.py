@@ -16,7 +16,7 @@ from meta_eval.cli import options
 from meta_eval.cli.console import err, show_progress, warn
 from meta_eval.cli.streams import print_result
 from meta_eval.cli.verb import find_next_command
-from meta_eval.verb_options import PrepareOptions
+from meta_eval.pack.pack_options import PrepareOptions
 
 if TYPE_CHECKING:
     from rich.table import Table

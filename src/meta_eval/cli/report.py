@@ -17,7 +17,7 @@ from meta_eval.base.logs import report_progress
 from meta_eval.base.outputs import check_outputs
 from meta_eval.cli import options
 from meta_eval.cli.console import show_progress, show_result, warn, write_document
-from meta_eval.verb_options import JudgingOptions
+from meta_eval.judge.judging_options import JudgingOptions
 
 if TYPE_CHECKING:
     from meta_eval.reports.report import Report, ShownSample

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from meta_eval.ask.ask_options import RunOptions
 from meta_eval.base.display import plural
 from meta_eval.base.errors import ConfigError, UserError
 from meta_eval.base.sigterm import interrupt_on_sigterm
@@ -19,7 +20,6 @@ from meta_eval.cli import options
 from meta_eval.cli.console import err, make_result_console, show_progress, warn, write_document
 from meta_eval.cli.streams import print_result
 from meta_eval.cli.verify import Steps
-from meta_eval.verb_options import RunOptions
 
 if TYPE_CHECKING:
     from meta_eval.ask.pipeline import RunResult

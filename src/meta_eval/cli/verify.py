@@ -17,7 +17,7 @@ from meta_eval.base.pack_names import join_names
 from meta_eval.cli import options
 from meta_eval.cli.console import bound_err, err, make_result_console, notes
 from meta_eval.cli.streams import print_result
-from meta_eval.verb_options import VerifyOptions
+from meta_eval.pack.pack_options import VerifyOptions
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -13,14 +13,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from meta_eval import assets
 from meta_eval.ask.request import Request
+from meta_eval.base import assets
+from meta_eval.doctor.engine_options import EngineOptions
 from meta_eval.harness.families import list_families
 from meta_eval.harness.settings import RunSettings, find_default_backend
 from meta_eval.pack.backends.base import BackendError
 from meta_eval.pack.backends.registry import UnknownBackendError, find_backend
 from meta_eval.pack.backends.server import find_program
-from meta_eval.verb_options import EngineOptions
 
 MAX_MODEL_LEN = 4096
 END = list_families()[0].end_of_turn

@@ -13,7 +13,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from meta_eval import assets
+from meta_eval.base import assets
 
 FILE = "meta_template/_common/families.json"
 

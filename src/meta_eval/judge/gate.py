@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, field_validator
 from pydantic_core import ErrorDetails
 
-from meta_eval import assets
+from meta_eval.base import assets
 from meta_eval.base.display import quoted
 from meta_eval.base.errors import ConfigError, describe_wrong_value, join_errors, locating, suggest_name
 from meta_eval.base.thresholds import MARGIN, CutAnswers, Weighting

@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from meta_eval import assets
+from meta_eval.base import assets
 from meta_eval.base.errors import DataError, TemplateError, locating
 from meta_eval.base.hashing import hash_bytes
 from meta_eval.base.inputs import read_text
 from meta_eval.base.logs import log
 from meta_eval.base.ownership import check_folder, replace_folder
 from meta_eval.base.pack_names import expand_patterns, split_excluded
+from meta_eval.base.version import __version__
 from meta_eval.harness.config_keys import list_config_keys
 from meta_eval.harness.settings import RunSettings
 from meta_eval.pack.backends.registry import find_backend
@@ -34,7 +35,6 @@ from meta_eval.pack.prepared_task import LeftOut, PrepareContext, PreparedTask
 from meta_eval.pack.punkt import read_punkt
 from meta_eval.pack.templates import task_yaml
 from meta_eval.pack.templates.template_folder import TemplateFolder
-from meta_eval.version import __version__
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,10 @@ import yaml
 
 from meta_eval.base.display import visible
 from meta_eval.base.thresholds import LEVEL_TEXT
+from meta_eval.base.version import __version__
 from meta_eval.judge.decision import Score, TaskDecision
 from meta_eval.reports.document import Document
 from meta_eval.reports.text import format_interval, format_percent
-from meta_eval.version import __version__
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,11 @@ from urllib.parse import quote_plus
 
 from meta_eval.base.display import plural
 from meta_eval.base.hashing import hash_text
+from meta_eval.base.version import __version__
 from meta_eval.judge.alarms import describe_alarm
 from meta_eval.reports import text
 from meta_eval.reports.document import Document, Figure
 from meta_eval.reports.samples import FLAGS, pack_samples
-from meta_eval.version import __version__
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from meta_eval.base.version import __version__
 from meta_eval.judge.decision import Alarm
 from meta_eval.reports import text
 from meta_eval.reports.document import Block, Cell, Column, Document, Figure, Item, Listing, Row, Section, Table
-from meta_eval.version import __version__
 
 # What Markdown or the HTML in it would take for markup; an underscore inside a word is none.
 _MARKUP = re.compile(r"([\\`*\[\]<>|~$&]|(?<![^\W_])_|_(?![^\W_]))")

@@ -66,7 +66,7 @@ import sys
 
 def test_it_costs_nothing():
     ours = {name for name in sys.modules if name.split(".")[0] in ("meta_eval", "pydantic", "typer")}
-    assert ours <= {"meta_eval", "meta_eval.version", "meta_eval.pytest_plugin"}, sorted(ours)
+    assert ours <= {"meta_eval", "meta_eval.base", "meta_eval.base.version", "meta_eval.pytest_plugin"}, sorted(ours)
 """
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from meta_eval import assets
+from meta_eval.base import assets
 from meta_eval.base.display import quoted
 from meta_eval.base.errors import ConfigError, describe_wrong_value, join_errors, suggest_name
 from meta_eval.base.pack_names import join_names

@@ -17,7 +17,7 @@ from meta_eval.harness.settings import RunSettings, Settings, find_default_backe
 from meta_eval.pack.backends.registry import find_backend
 from meta_eval.pack.config.config_errors import CONFIG_OBJECT, ValuePlace, describe_errors
 from meta_eval.pack.config.schema import Config
-from meta_eval.verb_options import DEFAULT_CONFIG
+from meta_eval.pack.pack_options import DEFAULT_CONFIG
 
 # The longest key has three parts, as originals.math.revision of a plug-in; the rest is room for mistakes.
 _MOST_PARTS = 8

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from meta_eval import assets
+from meta_eval.base import assets
 from meta_eval.base.errors import locating
 from meta_eval.base.hashing import hash_bytes
 from meta_eval.base.logs import log

@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from meta_eval import assets
+from meta_eval.base import assets
 from meta_eval.base.errors import ConfigError, SourceError, TemplateError
 from meta_eval.base.inputs import read_regular, read_text
 from meta_eval.base.pack_names import COPIED_SUFFIX, is_name

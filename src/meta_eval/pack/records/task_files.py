@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import TaggedScalar
 
-from meta_eval import assets
+from meta_eval.base import assets
 from meta_eval.base.errors import TemplateError, locating
 from meta_eval.base.hashing import hash_bytes, hash_text
 from meta_eval.base.thresholds import MAX_GEN_TOKS

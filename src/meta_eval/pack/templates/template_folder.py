@@ -19,7 +19,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from meta_eval import assets
+from meta_eval.base import assets
 from meta_eval.base.display import quoted
 from meta_eval.base.errors import TemplateError, describe_wrong_value, join_errors, locating, suggest_name
 from meta_eval.base.inputs import InputError, read_text, suggest_path

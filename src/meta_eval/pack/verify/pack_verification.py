@@ -32,11 +32,11 @@ from meta_eval.pack.baseline import (
     read_baseline_run_answers,
 )
 from meta_eval.pack.manifest import BaselineEntry, Manifest, TaskEntry, read_manifest
+from meta_eval.pack.pack_options import ScoringOptions, VerifyOptions
 from meta_eval.pack.task_choice import choose_tasks
 from meta_eval.pack.verify.record_check import tally_record
 from meta_eval.pack.verify.saved_answers import Saved, find_samples, read_saved
 from meta_eval.pack.verify.tallies import Explanations, Proof, Status, Tallies, TaskProof, tally_task
-from meta_eval.verb_options import ScoringOptions, VerifyOptions
 
 _GITIGNORE = "# These files quote evals datasets, which may be gated. `meta-eval verify` writes them again.\n*\n"
 
@@ -62,7 +62,7 @@ def verify(
 
     Args:
         pack: The folder that prepare wrote.
-        options: Tasks and settings: the attributes of `meta_eval.verb_options.VerifyOptions`.
+        options: Tasks and settings: the attributes of `meta_eval.pack.pack_options.VerifyOptions`.
         progress: Called with the task, the number of answers scored, and their total.
         keywords: Single options, such as ``tasks`` and ``min_agreement``, by their names.
 

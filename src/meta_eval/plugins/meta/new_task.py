@@ -8,11 +8,11 @@ from pathlib import Path, PurePosixPath
 
 from meta_eval.plugins.meta import catalog
 from meta_eval.plugins.meta.source.dataset import EvalsDataset
+from meta_eval.plugins.meta.tasks_options import NewTaskOptions
 from meta_eval.plugins.meta.templates import read_meta_templates
 from meta_eval.sockets import (
     RULE,
     ConfigError,
-    NewTaskOptions,
     Template,
     TemplateError,
     TemplateFolder,

@@ -9,10 +9,9 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from meta_eval.plugins.meta.tasks_options import ListOptions, NewTaskOptions
 from meta_eval.sockets import (
     TEMPLATES,
-    ListOptions,
-    NewTaskOptions,
     err,
     locating,
     make_result_console,

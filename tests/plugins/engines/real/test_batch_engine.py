@@ -30,7 +30,7 @@ from meta_eval import export, grade
 
 pytestmark = [pytest.mark.engine, pytest.mark.plugin("chat")]
 
-EXAMPLE = REPOSITORY / "src/meta_eval/assets/smollm2"
+EXAMPLE = REPOSITORY / "src/meta_eval/base/assets/smollm2"
 TASKS = ("smollm2_facts", "smollm2_numbers", "smollm2_words")
 ENGINE = ("--dtype", "float32", "--max-model-len", "1024", "--enforce-eager", "--generation-config", "vllm")
 LIMIT = 900  # seconds

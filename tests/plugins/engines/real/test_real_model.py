@@ -27,7 +27,7 @@ from meta_eval.plugins.tokens.table_pairing import pair_tables
 
 pytestmark = pytest.mark.engine
 
-EXAMPLE = REPOSITORY / "src/meta_eval/assets/smollm2"
+EXAMPLE = REPOSITORY / "src/meta_eval/base/assets/smollm2"
 CONFIG = {
     "model_name": "float32", "evals_dataset": "recorded_run", "tasks": "recorded", "template_dir": "tasks", "limit": 8,
     "max_model_len": 1024, "dtype": "float32", "gpu_memory_utilization": 0.3, "model_args": {"enforce_eager": True},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 _HERE = Path(__file__).resolve().parent
-_CHECKOUT = _HERE.parents[2]
+_CHECKOUT = _HERE.parents[3]
 
 
 def asset_path(name: str) -> Path:
