@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meta_eval.plugins.nightly.history_alarm import read_alarm_rate
-from meta_eval.stats.run_chart import ChartPoint, draw_chart
+from meta_eval.plugins.nightly.run_chart import ChartPoint, draw_chart
 
 # The scores of 61 runs, each with its count.
 SCORES = {0.84: 2, 0.845: 3, 0.85: 7, 0.855: 13, 0.86: 12, 0.865: 10, 0.87: 7, 0.875: 5, 0.88: 2}

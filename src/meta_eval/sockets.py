@@ -400,11 +400,6 @@ if TYPE_CHECKING:
     from meta_eval.stats.ratio import count_for_unseen as count_for_unseen
     from meta_eval.stats.ratio import mean_of_tokens as mean_of_tokens
     from meta_eval.stats.ratio import ratio_of_means as ratio_of_means
-    from meta_eval.stats.run_chart import ENOUGH_RUNS as ENOUGH_RUNS
-    from meta_eval.stats.run_chart import ChartPoint as ChartPoint
-    from meta_eval.stats.run_chart import average_run_length as average_run_length
-    from meta_eval.stats.run_chart import draw_chart as draw_chart
-    from meta_eval.stats.run_chart import find_limits as find_limits
 
 
 @cache

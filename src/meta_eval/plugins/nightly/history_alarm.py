@@ -1,6 +1,6 @@
 """Judges the newest run of a history by all runs before it.
 
-Each task has a chart (`meta_eval.stats.run_chart`), and so has the mean over tasks. Half of the false alarms may come
+Each task has a chart (`run_chart`), and so has the mean over tasks. Half of the false alarms may come
 from the mean, the other half from the tasks together. A run need not have all docs of a task: the runs are compared by
 the docs that they share.
 """
@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
+from meta_eval.plugins.nightly.run_chart import ENOUGH_RUNS, ChartPoint, average_run_length, draw_chart, find_limits
 from meta_eval.plugins.nightly.run_history import PastRun
-from meta_eval.sockets import ENOUGH_RUNS, ChartPoint, ConfigError, average_run_length, draw_chart, find_limits, plural
+from meta_eval.sockets import ConfigError, plural
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from meta_eval.plugins.nightly.history_alarm import PLANNED_RUNS, Chart, DocFlips, HistoryJudgement
+from meta_eval.plugins.nightly.run_chart import ENOUGH_RUNS
 from meta_eval.sockets import (
-    ENOUGH_RUNS,
     NAMED,
     NONE,
     Column,

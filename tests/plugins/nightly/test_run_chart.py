@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meta_eval.stats.run_chart import CALIBRATION, MOST, average_run_length, draw_chart, find_limits
+from meta_eval.plugins.nightly.run_chart import CALIBRATION, MOST, average_run_length, draw_chart, find_limits
 
 UNIT = 1 / 200
 NORMAL = np.random.default_rng(3).normal(0.86, 0.009, 60)
