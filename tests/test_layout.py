@@ -119,6 +119,7 @@ NETWORK = {
     "plugins/chat/chat_stream.py": "what the door reads a stream with",
     "ask/transport.py": "the door itself",
     "ask/served.py": "waits for a server of its own, and reads nothing",
+    "plugins/stand_in/stand_in_server.py": "is a server, of this machine alone",
 }
 # An import of a library that talks to a network, or a look behind the door.
 NETWORKING = re.compile(
@@ -175,7 +176,7 @@ def test_every_name_of_the_list_of_sockets_is_there() -> None:
 
 
 # Names of plug-ins that are words of the core, too.
-WORDS = {"tasks": "a key of the configuration", "chat": "a kind of requests"}
+WORDS = {"tasks": "a key of the configuration", "chat": "a kind of requests", "recorded": "of a record, as answers are"}
 # What looks like a name of a plug-in, and is none.
 OTHERS = {
     ("judge/token_table.py", "fidelity"): "the folder of token tables, which `meta_eval.load` reads",

@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from meta_eval.ask.request_kinds import RequestKind as RequestKind
     from meta_eval.ask.request_kinds import build_requests as build_requests
     from meta_eval.ask.request_kinds import choose_tasks_to_ask as choose_tasks_to_ask
+    from meta_eval.ask.request_kinds import cut_at_stop as cut_at_stop
     from meta_eval.ask.request_kinds import encode_requests as encode_requests
     from meta_eval.ask.request_kinds import find_request_kind as find_request_kind
     from meta_eval.ask.request_loop import Pace as Pace

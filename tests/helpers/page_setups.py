@@ -18,7 +18,6 @@ import first_board
 import recorded_runs
 import runs
 import small_model
-from packs import read_docs
 from places import REPOSITORY
 
 # A page's text and its replacement.
@@ -51,26 +50,6 @@ def _flipped(verdict: float, lost: float, chance: random.Random) -> float:
 
 
 @contextmanager
-def server(folder: Path) -> Iterator[Names]:
-    """Serve a copy of the recorded model that spoils every tenth answer."""
-    texts: dict[str, str] = {}
-
-    def answer(body: fake_server.Body, encode: Callable[[str], list[int]]) -> fake_server.Body:
-        if not texts:
-            texts.update(_recorded(folder / "work_dir"))
-        tree = usual(body, encode)
-        tree["choices"][0] |= {"text": texts.get(str(body["prompt"]), ""), "finish_reason": "stop"}
-        return tree
-
-    usual, fake_server.completion = fake_server.completion, answer
-    try:
-        with fake_server.FakeServer(model="meta-llama/Llama-3.1-8B-Instruct", token_ids=False) as there:
-            yield {"http://localhost:8000/v1": there.url}
-    finally:
-        fake_server.completion = usual
-
-
-@contextmanager
 def two_models(folder: Path) -> Iterator[Names]:
     """Serve a model that rounds otherwise when a prompt comes again, and a copy that is several times as far. Write the
     tokenizer of both.
@@ -94,12 +73,6 @@ def two_models(folder: Path) -> Iterator[Names]:
             yield {"http://host1:8000/v1": there.url}
     finally:
         fake_server.completion = usual
-
-
-def _recorded(pack: Path) -> Iterator[tuple[str, str]]:
-    tasks = json.loads((pack / "manifest.json").read_text(encoding="utf-8"))["tasks"]
-    for number, doc in enumerate(doc for task in sorted(tasks) for doc in read_docs(pack, task)):
-        yield str(doc["prompt"]), str(doc["recorded_output"]) if number % 10 else "I do not know."
 
 
 @contextmanager
@@ -168,6 +141,6 @@ def thresholds(folder: Path) -> Iterator[Names]:
 
 
 SETUPS: dict[str, Callable[[Path], AbstractContextManager[Names]]] = {
-    "two_runs": two_runs, "server": server, "bf16_run": bf16_run, "details": details,
+    "two_runs": two_runs, "bf16_run": bf16_run, "details": details,
     "my_engine": my_engine, "two_models": two_models, "llamacpp": llamacpp, "nightly": nightly, "thresholds": thresholds,
 }  # fmt: skip

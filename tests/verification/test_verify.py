@@ -9,7 +9,6 @@ import random
 import re
 import shutil
 import subprocess
-import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -665,14 +664,6 @@ def test_of_two_runs_the_newest_is_graded_and_said(small_pack: Path, finished: P
 def test_a_folder_without_samples_is_told(small_pack: Path, tmp_path: Path) -> None:
     with pytest.raises(PackError, match="holds no samples file"):
         verify(small_pack, regrade=tmp_path)
-
-
-def test_the_plug_in_of_lm_eval_is_the_replay_model() -> None:
-    from lm_eval.api.model import LM
-
-    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    module, _, name = project["entry-points"]["lm_eval.models"]["meta-replay"].partition(":")
-    assert issubclass(getattr(importlib.import_module(module), name), LM)
 
 
 def test_every_template_names_a_verdict_that_it_scores() -> None:

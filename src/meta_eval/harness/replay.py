@@ -1,7 +1,7 @@
 """A model that gives the recorded answers, for checking everything after the model.
 
-It needs neither torch nor a GPU. lm-eval versions with plug-ins find it as ``--model meta-replay``. For others ``python
--m meta_eval.harness.replay`` is ``lm_eval`` with this model, and takes the same arguments.
+It needs neither torch nor a GPU. ``python -m meta_eval.harness.replay`` is ``lm_eval`` with this model, and takes the
+same arguments.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def has_recorded_answer(doc: Mapping[str, Any]) -> bool:
 
 
 def register_replay_model() -> None:
-    """Register the model in lm-eval, unless it was found as a plug-in."""
+    """Register the model in lm-eval."""
     import lm_eval.models  # noqa: F401 (fills the registry, which refuses additions while empty)
     from lm_eval.api.registry import MODEL_REGISTRY, register_model
 
