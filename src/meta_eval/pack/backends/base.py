@@ -141,8 +141,15 @@ class Backend(ABC):
         return ()
 
     def find_warnings(self, settings: Settings) -> tuple[str, ...]:
-        """`warnings`, and whether the folder of a model that this machine would load is missing."""
-        return (*self._find_missing_model(settings), *self.warnings(settings))
+        """`warnings`, and whether the engine, or the folder of a model that this machine would load, is missing."""
+        return (*self._find_missing_engine(settings), *self._find_missing_model(settings), *self.warnings(settings))
+
+    def _find_missing_engine(self, settings: Settings) -> tuple[str, ...]:
+        try:
+            self.check_installed(settings)
+        except BackendError:
+            return (f"the engine of backend {self.name} is not installed on this machine, where a run would need it",)
+        return ()
 
     def _find_missing_model(self, settings: Settings) -> tuple[str, ...]:
         name = settings.model_name
