@@ -1,4 +1,4 @@
-"""meta-eval: lm-eval task packs from Meta's published Llama evals datasets.
+"""meta-eval: packs of lm-eval tasks from recorded evaluations, and whether a model still reaches them.
 
 ``from meta_eval import prepare, verify, run, export, grade, report, compare, Config, Manifest``. Each is imported on
 first use. The verb of a plug-in is a function of its name, too, if it has one.
