@@ -140,7 +140,17 @@ def thresholds(folder: Path) -> Iterator[Names]:
     yield {}
 
 
+@contextmanager
+def rows(folder: Path) -> Iterator[Names]:
+    """Write the row that the page shows."""
+    page = (REPOSITORY / "docs/plugins/meta/rows.md").read_text(encoding="utf-8")
+    row = json.loads(re.findall(r"^```json\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)[0])
+    (folder / "my_evals").mkdir()
+    (folder / "my_evals" / "my_quiz.jsonl").write_text(json.dumps(row), encoding="utf-8")
+    yield {}
+
+
 SETUPS: dict[str, Callable[[Path], AbstractContextManager[Names]]] = {
     "two_runs": two_runs, "bf16_run": bf16_run, "details": details,
-    "my_engine": my_engine, "two_models": two_models, "llamacpp": llamacpp, "nightly": nightly, "thresholds": thresholds,
+    "my_engine": my_engine, "two_models": two_models, "llamacpp": llamacpp, "nightly": nightly, "thresholds": thresholds, "rows": rows,
 }  # fmt: skip
