@@ -105,7 +105,7 @@ def test_one_doc_shows_nothing() -> None:
 def test_an_identical_model_ships() -> None:
     decision = decide_outcome([evidence(14, 14, 448, "small"), evidence(300, 300, 12_000, "large")])
     assert (decision.outcome, decision.exit_code) == ("SHIP", 0)
-    assert decision.reasons == ("not excluded, in points: small 2.5",)
+    assert decision.reasons == ("not ruled out: a loss of 2.5 points in small",)
     assert decision.mean is not None
     assert decision.interval == decision.mean.interval()
     assert decision.repeats_needed is None
@@ -158,7 +158,10 @@ def test_a_loss_inside_the_margin_is_allowed_of_many_tasks_too() -> None:
     assert decision.unweighted_interval is not None
     assert decision.unweighted_interval.lower > 0
     assert decision.outcome == "SHIP"
-    assert decision.reasons[0] == "not excluded, in points: small 9 4.5, small 8 4.5, small 7 4.5 and 37 more"
+    assert (
+        decision.reasons[0]
+        == "not ruled out: a loss of 4.5 points in small 9, 4.5 in small 8, 4.5 in small 7 and 37 more"
+    )
 
 
 def test_a_task_is_worse_than_the_others_and_not_than_nothing() -> None:
@@ -183,7 +186,7 @@ def test_the_cap_forbids_what_the_mean_and_significance_let_through() -> None:
     assert decision.interval.upper < MARGIN
     assert decision.tasks[0].outcome == "undecided"
     assert (decision.outcome, decision.reasons) == (
-        "UNDECIDED", ("drops beyond the cap are not excluded, in points: small 6.1 (cap 5.5)",),
+        "UNDECIDED", ("not ruled out: a loss beyond the cap, up to 6.1 points in small (cap 5.5)",),
     )  # fmt: skip
     assert decide_outcome(tasks, cap=0.07).outcome == "SHIP"
     own = [replace(tasks[0], cap=0.07), *tasks[1:]]
@@ -205,7 +208,7 @@ def test_docs_that_exclude_no_drop_at_all_forbid_ship_and_are_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lost", "reason"), [(45, "worse: mmlu, law by 6.6 points"), (27, "not excluded, in points: mmlu, law 5.")]
+    ("lost", "reason"), [(45, "worse: mmlu, law by 6.6 points"), (27, "not ruled out: a loss beyond the cap, up to 5.")]
 )
 def test_a_subtask_hides_behind_no_other(lost: int, reason: str) -> None:
     subtasks = {"law": drop_of(lost, 12, 500), **{f"s{index}": drop_of(20, 20, 1_000) for index in range(13)}}
@@ -221,7 +224,7 @@ def test_a_drop_in_small_tasks_that_may_be_chance_forbids_ship() -> None:
     assert decision.interval is not None
     assert decision.interval.upper < MARGIN
     assert decision.outcome == "UNDECIDED"
-    assert decision.reasons == ("the mean in which every task counts the same dropped by 1.1 points",)
+    assert decision.reasons == ("the plain mean dropped by 1.1 points",)
 
 
 def test_a_veto_forbids_ship_with_its_reason() -> None:
@@ -488,7 +491,7 @@ def test_a_measured_noise_finds_what_the_cap_leaves_open() -> None:
     assert decide_outcome(tasks).outcome == "SHIP"
     measured = decide_outcome([with_measured(task, 0.04) for task in tasks])
     assert (measured.outcome, measured.reasons) == (
-        "UNDECIDED", ("more is lost than the measured noise explains, in points: lost 2.4",),
+        "UNDECIDED", ("points lost beyond what the measured noise explains: lost 2.4",),
     )  # fmt: skip
     same = [evidence(13, 11, 541, "lost"), *tasks[1:]]
     assert decide_outcome([with_measured(task, 0.04) for task in same]).outcome == "SHIP"
@@ -506,7 +509,7 @@ def test_losses_beyond_chance_forbid_ship_below_the_cap() -> None:
     decision = decide_outcome(tasks, cap=0.06)
     assert decision.tasks[0].interval.upper < decision.tasks[0].cap
     assert (decision.outcome, decision.reasons) == (
-        "UNDECIDED", ("more is lost than chance explains, in points: small 3.3",),
+        "UNDECIDED", ("points lost beyond what chance explains: small 3.3",),
     )  # fmt: skip
 
 
@@ -515,7 +518,7 @@ def test_the_summary_names_few_tasks_whatever_their_number() -> None:
     assert len(decision.reasons) == 1 and decision.reasons[0].endswith(" more")
     tasks = [evidence(27 + index % 3, 15, 600, f"t{index}") for index in range(22)]
     undecided = decide_outcome(tasks, margin=0.02, cap=0.04)
-    assert "drops beyond the cap are not excluded, in points: t2 " in undecided.reasons[1]
+    assert "not ruled out: a loss beyond the cap, up to " in undecided.reasons[1]
     assert undecided.reasons[1].endswith(" and 11 more")
     beyond = decide_outcome([evidence(19 + index % 2, 12, 400, f"t{index}") for index in range(22)], margin=0.012)
     assert beyond.interval is not None and beyond.interval.lower > 0.012

@@ -1307,7 +1307,7 @@ def test_a_second_run_of_a_side_finds_a_smaller_loss(tmp_path: Path) -> None:
     alone = compare_runs(enlarged(read_run([a]), held), candidate)
     with_second = compare_runs(enlarged(read_run([a, a2], repeats=True), moved, held), candidate)
     assert (alone.decision.outcome, with_second.decision.outcome) == ("SHIP", "UNDECIDED")
-    assert "more is lost than the measured noise explains" in " ".join(with_second.decision.reasons)
+    assert "points lost beyond what the measured noise explains" in " ".join(with_second.decision.reasons)
     assert any("a second run of one side would find smaller losses" in note and "t0" in note for note in alone.notes)
 
 

@@ -95,7 +95,7 @@ def test_weak_points_are_a_sentence_each() -> None:
     sentences = list(describe_weak_points(plan_tasks(plan_of(SIZES), whole=False)))
     assert [sentence.partition(":")[0] for sentence in sentences] == [
         "an identical copy ships in at most 85 % of runs at margin 1 if 4 % of docs flip, which is assumed",
-        "alone, an identical copy is seldom within margin",
+        "in a single task, an identical copy is rarely within margin",
         "the cap of 5 points stops identical copies",
     ]
     assert "small 6 % (6.2)" in sentences[1]

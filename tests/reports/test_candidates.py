@@ -70,7 +70,7 @@ def test_a_candidate_is_judged_as_if_it_were_the_only_one(place: Path) -> None:
         assert candidate["report"] == alone
         assert candidate["outcome"] == alone["decision"]["outcome"]
         (row,) = [row for row in together["tables"][0]["rows"] if row["name"] == candidate["name"]]
-        (mean,) = [row for row in tables[0]["rows"] if row["name"] == "mean, by precision"]
+        (mean,) = [row for row in tables[0]["rows"] if row["name"] == "weighted mean"]
         assert {key: row["cells"][key] for key in ("drop", "interval")} == {
             key: mean["cells"][key] for key in ("drop", "interval")
         }

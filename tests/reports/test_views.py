@@ -104,7 +104,7 @@ def test_the_terminal_says_everything_within_80_columns_and_without_colour() -> 
     assert re.search(
         rf"meta_mmlu_pro_instruct macro +12,032 +47\.9 +47\.0 to 48\.8 +48\.3 +{MINUS}0\.4 +{MINUS}0\.4", text
     )
-    assert re.search(r"mean, by precision +DON'T SHIP +0\.6 +", text)
+    assert re.search(r"weighted mean +DON'T SHIP +0\.6 +", text)
 
 
 def test_the_decision_comes_first_then_its_table_and_then_what_went_wrong() -> None:
@@ -165,8 +165,8 @@ def test_margins_of_tasks_and_other_weights_stand_in_every_view(tmp_path: Path) 
     page, text = (tmp_path / "page.html").read_text(encoding="utf-8"), printed(report)
     assert max(map(len, text.splitlines())) <= 80
     assert any(" 3.4 " in line for line in lines_of(text, first.name))
-    assert "mean, by docs" in text
-    assert "and of each task its margin. The weight is a task's share of the mean by docs" in " ".join(text.split())
+    assert "mean over docs" in text
+    assert "and of each task its margin. The weight is a task's share of the mean over docs" in " ".join(text.split())
     assert "| 3.4 |" in markdown.render(report.document())
     assert 'data-label="margin">3.4</td>' in page
     tree = report.to_json()
@@ -273,7 +273,7 @@ def test_json_holds_the_decision_the_exit_code_and_shares() -> None:
 def test_the_plot_shows_each_drop_beside_0_and_its_margin() -> None:
     drawn = drawn_of(make_report())
     rows = {mark.row.name: mark for mark in drawn.marks}
-    math, ifeval, mean = rows["meta_math_hard"], rows["meta_ifeval"], rows["mean, by precision"]
+    math, ifeval, mean = rows["meta_math_hard"], rows["meta_ifeval"], rows["weighted mean"]
     assert drawn.zero is not None and math.margin is not None and math.x is not None and ifeval.x is not None
     assert ifeval.x < drawn.zero < math.margin < math.x
     assert rows["meta_math"].x is None
@@ -378,7 +378,7 @@ def test_the_first_screen_of_a_page_states_no_fact_twice(tmp_path: Path) -> None
     box = rest.partition("</section>")[0]
     margin, plot = "<dt>margin</dt><dd>1.0</dd>", rest.partition('<table class="plot">')[2].partition("</table>")[0]
     assert margin in box and "1.0 point" not in box
-    assert "every task the same" in plot and "every task the same" not in box
+    assert "plain mean" in plot and "plain mean" not in box
     assert "compared with run A" not in page
     assert top.count('<h1 class="hidden">') == 1
 

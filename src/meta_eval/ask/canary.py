@@ -294,7 +294,7 @@ ALIKE = 1e-4
 # The share of texts with the same first token if a model opens its answers in another way.
 OPENS_ALIKE = 0.8
 
-_GO_ON = "Fix it, or go on all the same with --no-canary. These answers were not kept"
+_GO_ON = "Fix it, or continue with --no-canary. These answers were not kept"
 
 
 class CanaryError(BackendError):

@@ -93,7 +93,7 @@ class Problems:
         if self.foreign:
             yield f"{len(self.foreign):,} answers are of another pack ({_first(self.foreign)})"
         if self.unfit:
-            yield f"{len(self.unfit):,} answers are none to what was asked ({_first(self.unfit)})"
+            yield f"{len(self.unfit):,} answers do not fit their requests ({_first(self.unfit)})"
 
 
 def match_answers(requests: Iterable[Request], answers: Answers, problems: Problems) -> Matched:

@@ -160,7 +160,7 @@ def find_excess_losses(tasks: Sequence[TaskPair], margin: float, cap: float, nam
     reasons = []
     for what, beyond in (("chance explains", found), ("the measured noise explains", found_by_noise)):
         if left := [f"{task.name} {100 * task.drop.value:.1f}" for task in beyond if task.name not in named]:
-            reasons.append(f"more is lost than {what}, in points: {join_names(left, NAMED)}")
+            reasons.append(f"points lost beyond what {what}: {join_names(left, NAMED)}")
     return reasons
 
 
@@ -217,10 +217,10 @@ def explain_open_ends(ends: Sequence[tuple[str, float, float]]) -> list[str]:
     may."""
     ends = sorted(ends, key=lambda entry: -entry[1])
     blind = [name for name, _, cap in ends if cap >= 1]
-    open_ends = [f"{name} {100 * end:.1f} (cap {100 * cap:.1f})" for name, end, cap in ends if cap < 1]
+    open_ends = [f"{100 * end:.1f} points in {name} (cap {100 * cap:.1f})" for name, end, cap in ends if cap < 1]
     return [
         *([f"too few docs or clusters to exclude any drop: {join_names(blind, NAMED)}"] if blind else []),
-        *([f"drops beyond the cap are not excluded, in points: {join_names(open_ends, NAMED)}"] if open_ends else []),
+        *([f"not ruled out: a loss beyond the cap, up to {join_names(open_ends, NAMED)}"] if open_ends else []),
     ]
 
 

@@ -16,7 +16,7 @@ allowed drop.
 Over all tasks there is the weighted mean drop (`meta_eval.stats.weigh_tasks`), with its own margin, and the unweighted
 mean.
 
-- **SHIP**: the interval of the weighted mean is below the margin, the unweighted mean is below it, no task or subtask
+- **SHIP**: the interval of the weighted mean is below the margin, the plain mean is below it, no task or subtask
   is worse, each worse end is below the cap, no task lost more than an identical copy explains, and there is no veto.
 - **DON'T SHIP**: the drop of the mean or a task is proven to be larger than its margin, or an answer limit of the gate
   is exceeded. The proof is one-sided at 5 % over the mean and all tasks, by Holm's procedure. So of models that lose
@@ -110,7 +110,7 @@ class Decision:
     """Its interval at `LEVEL`, which decides."""
 
     unweighted_mean: Drop | None
-    """The unweighted mean drop, with ``unweighted_interval``."""
+    """The plain mean drop, with ``unweighted_interval``."""
 
     unweighted_interval: Interval | None
     heterogeneity_p: float | None
@@ -373,9 +373,7 @@ def _overall(
     )
     reasons += losses
     if unweighted_mean.value >= margin:
-        reasons.append(
-            f"the mean in which every task counts the same dropped by {format_points(unweighted_mean.value)}"
-        )
+        reasons.append(f"the plain mean dropped by {format_points(unweighted_mean.value)}")
     reasons += vetoes
     if reasons:
         return "UNDECIDED", tuple(reasons)
@@ -385,8 +383,8 @@ def _overall(
 def _left_open(tasks: Sequence[TaskDecision]) -> tuple[str, ...]:
     """The losses that SHIP does not exclude: the worse ends of tasks that are not within their margin."""
     ends = sorted(((task.interval.upper, task.name) for task in tasks if task.outcome != "within margin"), reverse=True)
-    open_ends = join_names([f"{name} {100 * end:.1f}" for end, name in ends], NAMED)
-    return (f"not excluded, in points: {open_ends}",) if ends else ()
+    losses = [f"{100 * end:.1f}{'' if place else ' points'} in {name}" for place, (end, name) in enumerate(ends)]
+    return (f"not ruled out: a loss of {join_names(losses, NAMED)}",) if ends else ()
 
 
 def _name_loss(task: TaskDecision, margin: float) -> str:

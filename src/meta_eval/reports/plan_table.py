@@ -11,7 +11,7 @@ from meta_eval.base.thresholds import MAX_PLANNED_RUNS, NAMED, PLANNED_FLIPS, SU
 from meta_eval.judge.plan import DRAWS, Chances, PackPlan, SampledChance, TaskPlan
 from meta_eval.reports import text
 from meta_eval.reports.document import Column, Row, Table
-from meta_eval.reports.task_tables import WEIGHTED
+from meta_eval.reports.task_tables import MEANS
 
 # A task that shows so seldom that it is the same cannot be judged alone.
 _SELDOM = 0.5
@@ -53,7 +53,7 @@ def plan_table(plan: PackPlan) -> Table[_PlanRow]:
     ]
     if plan.whole is not None and together.whole is not None:
         docs = sum(task_plan.planned.expected.docs for task_plan in plan.tasks)
-        name = "the whole" if len(plan.tasks) == 1 else f"the whole, {WEIGHTED[plan.weighting]}"
+        name = "the whole" if len(plan.tasks) == 1 else f"the whole, {MEANS[plan.weighting]}"
         rows.append(Row(name, _PlanRow(plan.whole, together.whole, f"{docs:,}"), whole=True))
     return Table("plan", "What an identical copy shows", columns, tuple(rows), _legend(plan))
 
@@ -122,8 +122,8 @@ def describe_weak_points(plan: PackPlan) -> Iterator[str]:
     pairs = list(zip(plan.tasks, together.tasks, strict=True))
     if len(pairs) > 1 and (seldom := [pair for pair in pairs if pair[1].chances.chance < _SELDOM]):
         yield (
-            f"alone, an identical copy is seldom within margin: {_listed(seldom)}; in brackets the margin at which "
-            f"it is in {percent(SURE)} of runs"
+            f"in a single task, an identical copy is rarely within margin: {_listed(seldom)} of runs; in brackets the "
+            f"margin that {percent(SURE)} of runs are within"
         )
     if open_caps := [pair for pair in pairs if pair[1].under_cap < SURE]:
         names = [f"{a.planned.task} {_span_up(1 - a.under_cap, 1 - b.under_cap)} %" for a, b in open_caps]

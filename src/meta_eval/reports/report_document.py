@@ -57,8 +57,8 @@ def _facts(decision: Decision) -> Iterator[Fact]:
     if decision.mean is None:
         return
     tasks = len(decision.tasks)
-    weighed = f" {task_tables.describe_weights(decision)}" if tasks > 1 else ""
-    yield Fact(f"mean drop of {text.count_tasks(decision)}{weighed}", text.format_drop(decision.mean.value), "points")
+    name = task_tables.MEANS[decision.weighting] if tasks > 1 else "mean"
+    yield Fact(f"{name} drop of {text.count_tasks(decision)}", text.format_drop(decision.mean.value), "points")
     yield Fact(f"{LEVEL_TEXT} interval", text.format_drop_interval(decision.interval))
     yield Fact("margin", text.format_percent(decision.margin))
 
@@ -199,7 +199,7 @@ def make_breakdown_table(
     named_parts = [(task.name, task.drop_breakdown) for task in tasks if task.drop_breakdown is not None]
     rows = [Row(name, parts) for name, parts in named_parts]
     if mean is not None:
-        rows.append(Row("mean, by precision", mean, whole=True))
+        rows.append(Row(task_tables.MEANS["precision"], mean, whole=True))
     notes = ((name, "; ".join(_notes(parts, unit))) for name, parts in named_parts)
     columns: tuple[Column[DropBreakdown], ...] = (
         Column("docs", "docs", lambda parts: parts.docs, text.format_count),

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 # The mean by the weights of its tasks, in words.
-WEIGHTED: dict[Weighting, str] = {"precision": "by precision", "equal": "every task the same", "docs": "by docs"}
+MEANS: dict[Weighting, str] = {"precision": "weighted mean", "equal": "plain mean", "docs": "mean over docs"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def make_drop_table(report: Report) -> Table[DropRow]:
         _recovery() if comparing else _detectable_drop(),
         Column(
             "weight", "weight", _of_task(lambda task: task.weight), text.format_weight,
-            f"the task's share of the mean drop, {WEIGHTED[report.decision.weighting]}",
+            f"the task's share of the {MEANS[report.decision.weighting]}",
         ),
     )  # fmt: skip
     rows = [_drop_row(task) for task in report.tasks] if any(task.is_decided for task in report.tasks) else []
@@ -107,14 +107,14 @@ def _drop_row(task: TaskDecision) -> Row[DropRow]:
 
 
 def _means(decision: Decision, tasks: int) -> Iterator[Row[DropRow]]:
-    """The mean that decides, and the unweighted mean. A single task has neither."""
+    """The mean that decides, and the plain mean. A single task has neither."""
     if tasks == 0 or len(decision.tasks) < 2:
         return
     if mean := decision.mean:
         subject = DropRow(mean.docs, mean, decision.interval)
-        yield Row(f"mean, {WEIGHTED[decision.weighting]}", subject, decision.outcome, whole=True)
+        yield Row(MEANS[decision.weighting], subject, decision.outcome, whole=True)
     if (equal := decision.unweighted_mean) and decision.weighting != "equal":
-        yield Row("mean, every task the same", DropRow(equal.docs, equal, decision.unweighted_interval), whole=True)
+        yield Row(MEANS["equal"], DropRow(equal.docs, equal, decision.unweighted_interval), whole=True)
 
 
 def _drop_legend(report: Report) -> str:
@@ -122,7 +122,7 @@ def _drop_legend(report: Report) -> str:
     others = " of the mean, and of each task its margin" if _has_margins(decision) else ""
     return (
         f"Percent and points; a positive drop is worse, and at most {100 * decision.margin:g} is allowed{others}. The "
-        f"weight is a task's share of the mean {describe_weights(decision)}.{describe_run_effect(decision)}"
+        f"weight is a task's share of the {describe_weights(decision)}.{describe_run_effect(decision)}"
     )
 
 
@@ -137,8 +137,9 @@ def describe_run_effect(decision: Decision) -> str:
 
 
 def describe_weights(decision: Decision) -> str:
-    """How the mean that decides weighs tasks: ``by precision``."""
-    return "in which every task counts the same" if decision.weighting == "equal" else WEIGHTED[decision.weighting]
+    """The mean that decides, and how it weighs tasks."""
+    more = ", in which a task counts by how precisely its drop is known" if decision.weighting == "precision" else ""
+    return MEANS[decision.weighting] + more
 
 
 def _has_margins(decision: Decision) -> bool:

@@ -74,7 +74,7 @@ class ChatConnection(OpenAIConnection):
         except BackendError as error:
             if "max_model_len" in str(error):
                 raise
-            log.warning(f"{error}. It is asked for {self._model} all the same")
+            log.warning(f"{error}. Requests still name {self._model}")
             return {}
 
     def _refuse_strangers(self, reply: Reply) -> None:

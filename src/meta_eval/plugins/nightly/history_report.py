@@ -9,12 +9,14 @@ from typing import Any
 
 from meta_eval.plugins.nightly.history_alarm import PLANNED_RUNS, Chart, DocFlips, HistoryJudgement
 from meta_eval.plugins.nightly.run_chart import ENOUGH_RUNS
+from meta_eval.plugins.nightly.run_plot import draw_run_plot
 from meta_eval.sockets import (
     NAMED,
     NONE,
     Column,
     Document,
     Fact,
+    Figure,
     Item,
     Listing,
     Row,
@@ -33,6 +35,12 @@ _EXIT_CODES = {"no alarm": 0, "alarm": 1, "too few runs": 3}
 
 # Runs in a table; JSON has all.
 SHOWN = 30
+
+# Tasks with a plot: those of an alarm, else the first.
+_PLOTS = 6
+
+# Where the template and the style of plots are.
+_PACKAGE = "meta_eval.plugins.nightly"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +137,7 @@ def make_history_document(report: HistoryReport) -> Document:
     return Document(
         "history", newest.model or "History", judgement.outcome, report.summary, _verdict(report),
         tuple(_sections(report)), runs, (), judgement.notes, report.exit_code, report, heading="History",
+        style=f"{_PACKAGE}:history.css",
     )  # fmt: skip
 
 
@@ -147,7 +156,11 @@ def _verdict(report: HistoryReport) -> Verdict:
 
 def _sections(report: HistoryReport) -> Iterator[Section]:
     tables = (_chart_table(report), _run_table(report))
-    yield Section("charts", tables[0].title, "Tasks", (tables[0],))
+    alarmed = [chart for chart in report.judgement.charts if chart.is_alarmed] or report.judgement.charts[:1]
+    plots = [
+        Figure("runs", draw_run_plot(chart, report.judgement.runs), package=_PACKAGE) for chart in alarmed[:_PLOTS]
+    ]
+    yield Section("charts", tables[0].title, "Tasks", (*plots, tables[0]))
     yield Section("runs", tables[1].title, "Runs", (tables[1],))
     unsteady = [
         Item((chart.name,), _name_docs(chart.flips))
@@ -163,18 +176,23 @@ def _name_docs(flips: DocFlips) -> str:
     return f"{plural(len(flips.unsteady), 'doc')} of {flips.docs:,}: {named}{f' and {more:,} more' if more > 0 else ''}"
 
 
+# A terminal has no room for it.
+_PAGE = {"terminal": ""}
+
+
 def _chart_table(report: HistoryReport) -> Table[Chart]:
     drop = report.drop
     columns: tuple[Column[Chart], ...] = (
         Column("score", "score", lambda chart: chart.points[-1].score, format_percent, strong=True),
         Column("mean", "mean before", lambda chart: chart.points[-1].mean, format_percent),
         Column("spread", "spread of runs", lambda chart: chart.flips.seen if chart.flips else None, _format_points,
-               "standard deviation of the runs' scores, in points"),
+               "standard deviation of the runs' scores, in points", headings=_PAGE),
         Column("expected", "by flips", lambda chart: chart.flips.expected if chart.flips else None, _format_points,
-               "what independent flips of docs explain of it"),
-        Column("changed", "docs that flip", lambda chart: chart.flips.changed if chart.flips else None, format_count),
+               "what independent flips of docs explain of it", headings=_PAGE),
+        Column("changed", "docs that flip", lambda chart: chart.flips.changed if chart.flips else None, format_count,
+               headings=_PAGE),
         Column("correlation", "correlation", lambda chart: chart.points[-1].correlation, lambda value: f"{value:.2f}",
-               "of neighbouring runs"),
+               "of neighbouring runs", headings=_PAGE),
         Column("docs", "docs", lambda chart: chart.docs, format_count),
         Column("docs_needed", "docs needed", lambda chart: chart.find_docs_needed(drop), format_count,
                f"docs with which a lasting drop of {100 * drop:g} raises an alarm within {PLANNED_RUNS} runs on "
@@ -213,7 +231,7 @@ def _run_table(report: HistoryReport) -> Table[_RunRow]:
         Column("name", "of", lambda row: row.name or None, str, words=True),
         Column("engine", "engine", lambda row: row.model, str, words=True, headings={"terminal": ""}),
         Column("score", chart.name, lambda row: row.score, format_percent),
-        Column("state", "chart", lambda row: row.state, str, words=True),
+        Column("state", "state", lambda row: row.state, str, words=True),
     )
     title = (
         "All runs, newest first"

@@ -210,18 +210,19 @@ def _make_table(
             "score", score, lambda task: task.score.value, format_nats, unit,
             lambda task: format_nats_interval(_clamp(task.interval, most)), strong=True,
         ),
-        Column("opening", "first 16", lambda task: task.opening, format_nats, "mean of the first 16 tokens"),
-        Column("later", "later", lambda task: task.later, format_nats, "mean of later tokens"),
+        Column("opening", "first 16 tokens", lambda task: task.opening, format_nats, "mean of the first 16 tokens"),
+        Column("later", "later tokens", lambda task: task.later, format_nats, "mean of later tokens"),
         Column(
             "unlikely", "not likeliest" if is_greedy else "outside", lambda task: task.unlikely, format_share,
             "percent of tokens",
         ),
         *(() if is_greedy else (Column("surprise", "surprise", _get_surprise, format_nats, "mean, nats a token"),)),
-        Column("unfit", "unfit", lambda task: task.unfit, format_share, "percent of answers"),
+        Column("unfit", "answers that do not fit", lambda task: task.unfit, format_share, "percent of answers"),
     )  # fmt: skip
     rows = tuple(Row(name_task(task.name), task, whole=task.name is None) for task in figures)
     legend = (
-        "Regret: how much likelier the trusted copy's likeliest token is, nats." if is_greedy
+        "Regret, in nats: the trusted copy's log-probability of its likeliest token, less that of the answer's token."
+        if is_greedy
         else "Depth: the probability of likelier tokens and half the token's own, less one half. Surprise: minus the "
         "log-probability, less the entropy. The mean of both is 0 for the same model."
     )  # fmt: skip
