@@ -2,8 +2,8 @@
 
     python tools/release_notes.py TAG [ROOT]
 
-The release workflow takes its notes from here. ``TAG`` is ``v`` and the version of the package, such as ``v0.1.0``.
-``CHANGELOG.md`` needs a section of this version: ``## 0.1.0``, perhaps with a date behind it. Exit code 2 and a message
+The release workflow takes its notes from here. ``TAG`` is ``v`` and the version of the package, such as ``v1.0.0``.
+``CHANGELOG.md`` needs a section of this version: ``## 1.0.0``, perhaps with a date behind it. Exit code 2 and a message
 if the versions differ, or the section is missing or empty.
 """
 
@@ -35,6 +35,9 @@ def read_notes(tag: str, root: Path = REPOSITORY) -> str:
     imported = re.search(r'^__version__ = "(.+)"$', module, re.MULTILINE)
     if imported is None or imported[1] != packaged:
         raise ValueError(f"pyproject.toml has version {packaged}, the package another: make them equal")
+    citation = re.search(r"^version: (\S+)$", (root / "CITATION.cff").read_text(encoding="utf-8"), re.MULTILINE)
+    if citation is None or citation[1] != packaged:
+        raise ValueError(f"pyproject.toml has version {packaged}, CITATION.cff another: make them equal")
     if tag != f"v{packaged}":
         raise ValueError(f"the tag is {tag!r}, and the package has version {packaged}: push the tag v{packaged}")
     sections = re.split(r"^## +(\S+).*$", (root / "CHANGELOG.md").read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]

@@ -55,15 +55,20 @@ def copy_without(names: Sequence[str], target: Path) -> None:
 
 
 def delete_pages(names: Sequence[str], target: Path) -> None:
-    """Delete the pages elsewhere that say they are a plug-in's, and each line that links to a deleted page."""
+    """Delete the pages elsewhere that say they are a plug-in's, and each line that links to a deleted page. Of such a
+    page at the top only the commands are deleted."""
     some = "|".join(names)
     top = [target / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "mkdocs.yml")]
     pages = [*top, *(target / "docs").rglob("*.md")]
     texts = {page: page.read_text(encoding="utf-8") for page in pages}
     own = [page for page, text in texts.items() if re.search(rf"<!-- plug-in: (?:{some}) -->", text)]
     for page in own:
+        if page in top:
+            texts[page] = re.sub(r"^```console\n.*?^```$\n", "", texts[page], flags=re.MULTILINE | re.DOTALL)
+            continue
         page.unlink()
         del texts[page]
+    own = [page for page in own if page not in top]
     links = re.compile("|".join([rf"\bplugins/(?:{some})/", *(rf"\b{re.escape(page.name)}\b" for page in own)]))
     for page, text in texts.items():
         kept = "".join(line for line in text.splitlines(keepends=True) if not links.search(line))

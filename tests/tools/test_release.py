@@ -22,11 +22,14 @@ CHANGELOG = (
 )
 
 
-def checkout(folder: Path, *, packaged: str = "1.2.0", imported: str = "1.2.0", changelog: str = CHANGELOG) -> Path:
+def checkout(
+    folder: Path, *, packaged: str = "1.2.0", imported: str = "1.2.0", cited: str = "1.2.0", changelog: str = CHANGELOG
+) -> Path:
     (folder / "src" / "meta_eval" / "base").mkdir(parents=True)
     (folder / "src" / "meta_eval" / "base" / "version.py").write_text(f'__version__ = "{imported}"\n', encoding="utf-8")
     (folder / "pyproject.toml").write_text(f'[project]\nversion = "{packaged}"\n', encoding="utf-8")
     (folder / "CHANGELOG.md").write_text(changelog, encoding="utf-8")
+    (folder / "CITATION.cff").write_text(f"cff-version: 1.2.0\nversion: {cited}\n", encoding="utf-8")
     return folder
 
 
@@ -40,7 +43,8 @@ def test_the_notes_are_the_section_of_the_version(tmp_path: Path) -> None:
         ("v1.2.1", {}, "push the tag v1.2.0"),
         ("1.2.0", {}, "push the tag v1.2.0"),
         ("v1.2.0", {"imported": "1.1.0"}, "make them equal"),
-        ("v1.3.0", {"packaged": "1.3.0", "imported": "1.3.0"}, 'no text under "## 1.3.0"'),
+        ("v1.2.0", {"cited": "1.1.0"}, "CITATION.cff another: make them equal"),
+        ("v1.3.0", {"packaged": "1.3.0", "imported": "1.3.0", "cited": "1.3.0"}, 'no text under "## 1.3.0"'),
         ("v1.2.0", {"changelog": "## 1.2.0\n\n## 1.1.0\n- Old."}, 'no text under "## 1.2.0"'),
     ],
 )

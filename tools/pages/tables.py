@@ -45,5 +45,26 @@ def _write_causes() -> str:
     )
 
 
+def _write_formats() -> str:
+    from meta_eval.ask.answer_files import VERSION
+    from meta_eval.cli.verify import SCHEMA_VERSION as OF_VERIFY
+    from meta_eval.judge import token_table
+    from meta_eval.pack import manifest
+    from meta_eval.reports import candidates, report, texts_report
+
+    return _write_table(
+        ("file", "its version stands in", "version"),
+        [
+            ("`manifest.json` of a pack", "`schema_version`", f"{manifest.SCHEMA_VERSION}"),
+            ("requests and answers", "`version` of the first line", f"{VERSION}"),
+            ("`verify --json`", "`schema_version`", f"{OF_VERIFY}"),
+            ("`report --json`, `compare --json`", "`schema_version`", f"{report.SCHEMA_VERSION}"),
+            ("`compare A B C --json`", "`schema_version`", f"{candidates.SCHEMA_VERSION}"),
+            ("`compare --texts --json`", "`schema_version`", f"{texts_report.SCHEMA_VERSION}"),
+            ("tables of token log-probabilities", "`schema_version`", f"{token_table.SCHEMA_VERSION}"),
+        ],
+    )
+
+
 # Each is written for a page that has it, so that a plug-in may be missing together with its pages.
-TABLES = {"gate conditions": _write_conditions, "groups of causes": _write_causes}
+TABLES = {"file formats": _write_formats, "gate conditions": _write_conditions, "groups of causes": _write_causes}

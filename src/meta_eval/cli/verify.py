@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from meta_eval.pack.verify.tallies import Tally
 
 
+# Of `verify --json`.
+SCHEMA_VERSION = 2
+
+
 @options.spread_options()
 def verify(
     pack: Path | None = options.PACK,
@@ -232,7 +236,7 @@ def _object(proof: Proof) -> dict[str, Any]:
     from meta_eval.base.thresholds import SAME_VERDICT
 
     return {
-        "schema_version": 2,
+        "schema_version": SCHEMA_VERSION,
         "pack": str(proof.pack),
         "regraded": None if proof.regraded is None else str(proof.regraded),
         "passed": proof.passed,
