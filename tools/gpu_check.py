@@ -5,8 +5,8 @@
 
 The model is SmolLM2-135M-Instruct, whose weights a package ships (`real_model.py`), and the docs are those of the
 example smollm2, 210 with answers recorded on a CPU. Each step is a command as a user types it. The JSON has the seconds
-of each step, scores beside the recorded ones, tokens a second, fidelity of bfloat16 and FP8 beside float32, and the peak
-of the card's memory. A step for which no time is left is named and left out. Exit code 1 if a step failed.
+of each step, scores beside the recorded ones, tokens a second, fidelity of bfloat16 and FP8 beside float32, and the
+peak of the card's memory. A step for which no time is left is named and left out. Exit code 1 if a step failed.
 """
 
 from __future__ import annotations
