@@ -48,6 +48,7 @@ _ADDED: dict[str, tuple[Check, str]] = {
     "continuations": (lambda value: is_texts(value) and len(value) > 1, "a list of two texts or more"),
     "max_gen_toks": (_count, "a whole number from 1"),
 }
+_COLUMNS = tuple((column, *check) for column, check in (_DOC | _ADDED).items())
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
@@ -97,7 +98,7 @@ def _where(doc: Doc, number: int, place: RowPlace) -> str:
 
 
 def _check_types(doc: Doc, number: int, place: RowPlace) -> None:
-    for column, (fits, type_name) in (_DOC | _ADDED).items():
+    for column, fits, type_name in _COLUMNS:
         if column in ("prompt", "gold") and not _full(doc[column]):
             raise DataError(f"has no {column}", where=_where(doc, number, place))
         if column in doc and not fits(doc[column]):
