@@ -60,7 +60,7 @@ def draw_resamples(values: Sequence[Any], iters: int) -> Iterator[list[Any]]:
 
 
 # lm-eval's own for `random`. It seeds once, so that what a grader draws for a doc depends on the docs before it.
-_SEED = 0
+_SEEDED = random.Random(0).getstate()  # noqa: S311 (of graders)
 
 
 class AlikeDraws:
@@ -82,7 +82,7 @@ class AlikeDraws:
         """Draw from the start again."""
         if self._before is None:
             self._before = random.getstate()
-        random.seed(_SEED)
+        random.setstate(_SEEDED)  # quicker than to seed
 
     def restore(self) -> None:
         """Restore the state from before the first doc."""

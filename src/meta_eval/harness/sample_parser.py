@@ -13,7 +13,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from meta_eval.base.errors import locating
-from meta_eval.base.hashing import hash_json, hash_text
+from meta_eval.base.hashing import hash_text, hash_texts
 from meta_eval.base.inputs import parse_loose_json
 from meta_eval.base.thresholds import MAX_GEN_TOKS
 from meta_eval.harness.chat_messages import asks_chat_body, offers_tools
@@ -227,7 +227,7 @@ def hash_answers(responses: Any) -> str | None:
             return [text for part in value for text in list_parts(part)]
         return [str(value)]
 
-    return hash_json(list_parts(responses)) if responses else None
+    return hash_texts(list_parts(responses)) if responses else None
 
 
 def _count_given(sample: Mapping[str, Any]) -> int:
