@@ -102,6 +102,9 @@ _WELCOME: dict[str, tuple[Check, str]] = {
 
 _COLUMNS = tuple((column, *check) for column, check in (_NEEDED | _WELCOME).items())
 
+# A check that takes one of these takes every value of its type, so that it need not see each.
+_EXAMPLES: dict[type, object] = {str: "", bool: True, type(None): None}
+
 
 def check_rows(rows: Sequence[SourceRow], place: RowPlace, *, output_type: str, needs_gold: bool) -> CheckedRows:
     """Check all rows of a subset for a task.
@@ -133,8 +136,13 @@ def check_rows(rows: Sequence[SourceRow], place: RowPlace, *, output_type: str, 
         if column not in columns:
             warnings[f"column_{column}_missing"] = len(rows)
     bos_tokens = list_bos_tokens()
+    doubtful = [
+        (column, fits, type_name)
+        for column, fits, type_name in _COLUMNS
+        if not all(kind in _EXAMPLES and fits(_EXAMPLES[kind]) for kind in {type(row.get(column)) for row in rows})
+    ]
     for number, row in enumerate(rows):
-        _check_types(row, number, place)
+        _check_types(row, number, place, doubtful)
         _check_prompts(row, number, place, output_type, bos_tokens)
         if needs_gold:
             _check_gold(row, number, place)
@@ -145,8 +153,8 @@ def check_rows(rows: Sequence[SourceRow], place: RowPlace, *, output_type: str, 
     )
 
 
-def _check_types(row: SourceRow, number: int, place: RowPlace) -> None:
-    for column, fits, type_name in _COLUMNS:
+def _check_types(row: SourceRow, number: int, place: RowPlace, columns: Sequence[tuple[str, Check, str]]) -> None:
+    for column, fits, type_name in columns:
         value = row.get(column)
         if not fits(value):
             raise DataError(
