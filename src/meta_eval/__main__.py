@@ -25,7 +25,7 @@ def main() -> None:
     # Otherwise pydantic searches all installed packages for plug-ins at every start.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")
     # Docs and samples are hundreds of thousands of objects without cycles. Searching them would be a waste.
-    gc.set_threshold(50_000, 20, 20)
+    gc.set_threshold(100_000, 20, 20)
     from meta_eval.cli import main as run
 
     if early:

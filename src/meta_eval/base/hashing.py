@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
+from json.encoder import encode_basestring_ascii
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -31,6 +32,11 @@ def hash_json(value: Any) -> str:
         TypeError: JSON cannot hold the value.
     """
     return hash_text(_SORTED.encode(value))
+
+
+def hash_texts(texts: Iterable[str]) -> str:
+    """`hash_json` of a list of texts, without making an encoder."""
+    return hash_text(f"[{', '.join(map(encode_basestring_ascii, texts))}]")
 
 
 def hash_pieces(pieces: Iterable[str]) -> str:

@@ -26,8 +26,21 @@ class Public(BaseModel):
         return type(self).model_validate({**dict(self), **update}) if update else super().model_copy(deep=deep)
 
     @classmethod
+    def model_rebuild(cls, **how: Any) -> bool | None:
+        """As pydantic's. The first use of a model that is built late calls it, too."""
+        how["_parent_namespace_depth"] = how.get("_parent_namespace_depth", 2) + 1
+        rebuilt = super().model_rebuild(**how)
+        cls._tell_errors()
+        return rebuilt
+
+    @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
-        cls.__pydantic_validator__ = _Validator(cls)  # type: ignore[assignment]
+        cls._tell_errors()
+
+    @classmethod
+    def _tell_errors(cls) -> None:
+        if not isinstance(cls.__pydantic_validator__, _Validator):
+            cls.__pydantic_validator__ = _Validator(cls)  # type: ignore[assignment]
 
 
 class _Validator:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -172,6 +173,12 @@ class _OpenNode:
     has_key: bool = False
 
 
+@cache
+def _make_resolver() -> Any:
+    """What finds the type of a plain scalar; it keeps nothing."""
+    return yaml.SafeLoader("")
+
+
 @dataclass(slots=True)
 class _Builder:
     """Builds a tree from events."""
@@ -188,7 +195,7 @@ class _Builder:
     _last: Any = None
     stack: list[_OpenNode] = field(default_factory=list)
     anchors: dict[str, tuple[Any, int] | None] = field(default_factory=dict)  # None while under construction
-    resolver: Any = field(default_factory=lambda: yaml.SafeLoader(""))
+    resolver: Any = field(default_factory=_make_resolver)
 
     def place(self, line: int | None) -> str:
         return f"{self.where}:{line}" if self.where and line else self.name

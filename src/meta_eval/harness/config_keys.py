@@ -29,7 +29,7 @@ INSTEAD = "take it out, and set it in the environment of lm_eval (HF_TOKEN, or `
 class ConfigKeys(BaseModel):
     """Keys of a plug-in. Each field has a default and a description, and its type says what is allowed."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     allowed: ClassVar[Mapping[str, str]] = {}
     """By key, also of the core, the allowed values in words: for messages and the page of all keys."""

@@ -22,7 +22,7 @@ from meta_eval.base.errors import PackError, TemplateError, UserError
 from meta_eval.base.isolation import isolate_code, silence_output
 from meta_eval.base.logs import report_progress
 from meta_eval.harness.evaluator_patches import (
-    draw_alike,
+    AlikeDraws,
     replace_bootstrap,
     replace_hashing,
     seed_language_detection,
@@ -180,7 +180,7 @@ class Evaluator:
             TemplateError: The scorer raises.
         """
         watch = _Watch(name, task, len(indices) if indices is not None else len(task.eval_docs))
-        with self._at_work(name, watch.record), replace_hashing(hashed), replace_bootstrap(name):
+        with self._at_work(name, watch.record), replace_hashing(hashed), replace_bootstrap(name), watch.draws:
             from lm_eval.evaluator import evaluate
 
             from meta_eval.harness.replay import ReplayLM
@@ -267,7 +267,8 @@ class _Watch:
         self.filters = tuple(str(ensemble.name) for ensemble in task._filters)
         self.failures: dict[int, str] = {}
         self.extract: Callable[[str], str | None] | None = None
-        self._done = 0
+        self._done, self._total = 0, docs * len(self.filters)
+        self.draws = AlikeDraws()
         self._inner = task.process_results
         scorer = task.config.process_results
         if callable(scorer):
@@ -277,9 +278,9 @@ class _Watch:
         task.process_results = self
 
     def __call__(self, doc: Mapping[str, Any], results: Any) -> Any:
+        self.draws.begin_doc()
         try:
-            with draw_alike():
-                return self._inner(doc, results)
+            return self._inner(doc, results)
         except Exception as error:
             if lacks := explain_lacking_part(error):
                 raise lacks from None
@@ -291,10 +292,12 @@ class _Watch:
             ) from error
         finally:
             self._done += 1
-            report_progress(self._name, self._done, self.docs * len(self.filters))
+            if self._done == self._total:  # what follows draws as if no doc had
+                self.draws.restore()
+            report_progress(self._name, self._done, self._total)
 
     def record(self, record: logging.LogRecord) -> None:
-        if record.name.startswith("meta_eval.") and self._done < self.docs * len(self.filters):
+        if record.name.startswith("meta_eval.") and self._done < self._total:
             self.failures[self._done % self.docs] = record.getMessage()
 
 

@@ -60,18 +60,35 @@ def draw_resamples(values: Sequence[Any], iters: int) -> Iterator[list[Any]]:
 
 
 # lm-eval's own for `random`. It seeds once, so that what a grader draws for a doc depends on the docs before it.
-_SEED = 0
+_SEEDED = random.Random(0).getstate()  # noqa: S311 (of graders)
 
 
-@contextlib.contextmanager
-def draw_alike() -> Iterator[None]:
-    """Let `random` draw the same numbers each time, then restore its state."""
-    state = random.getstate()
-    random.seed(_SEED)
-    try:
-        yield
-    finally:
-        random.setstate(state)
+class AlikeDraws:
+    """Lets `random` draw the same numbers for each doc of a block.
+
+    To read and to set its state takes longer than many a grader, so it is restored once, after all docs.
+    """
+
+    def __init__(self) -> None:
+        self._before: Any = None
+
+    def __enter__(self) -> AlikeDraws:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.restore()
+
+    def begin_doc(self) -> None:
+        """Draw from the start again."""
+        if self._before is None:
+            self._before = random.getstate()
+        random.setstate(_SEEDED)  # quicker than to seed
+
+    def restore(self) -> None:
+        """Restore the state from before the first doc."""
+        if self._before is not None:
+            random.setstate(self._before)
+            self._before = None
 
 
 @contextlib.contextmanager

@@ -27,7 +27,7 @@ _OTHER_BOS = (
 class Family(BaseModel):
     """A family of models."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     name: str
     """Its name in messages."""

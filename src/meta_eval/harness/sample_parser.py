@@ -13,7 +13,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from meta_eval.base.errors import locating
-from meta_eval.base.hashing import hash_json, hash_text
+from meta_eval.base.hashing import hash_text, hash_texts
 from meta_eval.base.inputs import parse_loose_json
 from meta_eval.base.thresholds import MAX_GEN_TOKS
 from meta_eval.harness.chat_messages import asks_chat_body, offers_tools
@@ -197,7 +197,9 @@ def _iterate_requests(sample: Mapping[str, Any]) -> Iterator[list[Any]]:
             if isinstance(request, (dict, list, tuple)) and request:
                 yield list(request.values() if isinstance(request, dict) else request)
     elif isinstance(arguments, list):
-        yield from (list(request) for request in arguments if isinstance(request, (list, tuple)) and request)
+        for request in arguments:
+            if isinstance(request, (list, tuple)) and request:
+                yield list(request)
 
 
 def read_output(sample: Mapping[str, Any]) -> str | None:
@@ -208,9 +210,8 @@ def read_output(sample: Mapping[str, Any]) -> str | None:
 def read_outputs(sample: Mapping[str, Any]) -> list[str]:
     """Read all outputs of the model, for each repeat; none for a choice by likelihood. A null text is empty."""
     responses: Any = sample["resps"]
-    is_text = bool(read_settings(sample))
     while isinstance(responses, list) and responses:
-        if not is_text and _is_likelihood(responses[0]):
+        if _is_likelihood(responses[0]) and not read_settings(sample):
             return []
         if responses[0] is None or isinstance(responses[0], str):
             return [response or "" for response in responses if response is None or isinstance(response, str)]
@@ -226,7 +227,7 @@ def hash_answers(responses: Any) -> str | None:
             return [text for part in value for text in list_parts(part)]
         return [str(value)]
 
-    return hash_json(list_parts(responses)) if responses else None
+    return hash_texts(list_parts(responses)) if responses else None
 
 
 def _count_given(sample: Mapping[str, Any]) -> int:
@@ -340,7 +341,7 @@ def read_unextracted(sample: Mapping[str, Any]) -> bool | None:
         None if it is unknown: the filtered answer is not in the sample, or a likelihood is no number. Of several
         answers, whether it is so of all.
     """
-    logged = to_plain_number(sample.get("unextracted")) if "unextracted" in list_metrics(sample) else None
+    logged = to_plain_number(sample.get("unextracted")) if _logs_unextracted(sample) else None
     if isinstance(logged, (bool, int, float)):
         return logged == 1
     responses: Any = sample.get("filtered_resps")
@@ -365,6 +366,10 @@ def _is_nothing(response: Any, text: str) -> bool:
         return False
     extracted = (response or "").strip()
     return extracted in _NOTHING and extracted != text.strip()
+
+
+def _logs_unextracted(sample: Mapping[str, Any]) -> bool:
+    return "unextracted" in sample and "unextracted" in list_metrics(sample)
 
 
 def list_metrics(sample: Mapping[str, Any]) -> list[str]:

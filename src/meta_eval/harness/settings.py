@@ -104,7 +104,7 @@ def _check_variable(name: str) -> str:
 class TokenPrices(BaseModel):
     """What an endpoint charges for a million tokens."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     prompt: float = Field(ge=0, allow_inf_nan=False)
     """For tokens of prompts."""
@@ -131,7 +131,7 @@ def find_default_backend() -> str | None:
 class Settings(BaseModel):
     """The settings of a run that a configuration and a pack share."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=(), defer_build=True)
 
     model_name: Name = Field(description="the model that is evaluated")
     tokenizer: Name | None = Field(

@@ -252,10 +252,9 @@ def _by_doc(
         number, doc = sample["doc_id"], sample["doc"]
         if not has_answer(doc):
             continue
-        keys[number] = keys.get(number) or _cluster_keys(sample)
-        entry = docs.setdefault(
-            number,
-            {
+        if number not in docs:  # else this is another filter's reading of the same answers
+            keys[number] = _cluster_keys(sample)
+            docs[number] = {
                 "doc_id": number,
                 "question_hash": doc["input_question_hash"],
                 "subtask": doc.get("subtask_name"),
@@ -263,15 +262,14 @@ def _by_doc(
                 "figures": read_figures(sample, read_outputs(sample)),
                 "answer": hash_answers(sample["resps"]),
                 "answers": {},
-            },
-        )
-        extraction = read_extraction(sample)
-        entry["answers"][sample["filter"]] = {
+            }
+        extraction, metrics = read_extraction(sample), list_metrics(sample)
+        docs[number]["answers"][sample["filter"]] = {
             "extracted": None if extraction is None else extraction[:MAX_EXTRACTED_CHARS],
-            "metrics": {name: sample[name] for name in list_metrics(sample)},
+            "metrics": {name: sample[name] for name in metrics},
             **{key: sample[key] for key in ("each_answer", "majority_answer") if key in sample},
             **({"timed_out": True} if is_timed_out(extraction) else {}),
-            **({"unextracted": True} if "unextracted" not in list_metrics(sample) and read_unextracted(sample) else {}),
+            **({"unextracted": True} if "unextracted" not in metrics and read_unextracted(sample) else {}),
         }
     for number, cluster in zip(keys, name_clusters(list(keys.values())), strict=True):
         docs[number]["cluster"] = cluster
@@ -378,10 +376,13 @@ def _is_unextracted(answer: Mapping[str, Any]) -> bool | None:
 
 
 def _lines(objects: Iterable[Mapping[str, Any]]) -> str:
-    # ASCII, because an extraction may contain a lone surrogate, which UTF-8 cannot encode.
-    return "".join(json.dumps(line, separators=(",", ":"), default=_plain) + "\n" for line in objects)
+    return "".join(f"{_ENCODER.encode(line)}\n" for line in objects)
 
 
 def _plain(value: Any) -> Any:
     """A numpy number as a Python number. Other values that JSON lacks become text, as in lm-eval's files."""
     return value.item() if getattr(value, "ndim", None) == 0 else str(value)
+
+
+# ASCII, because an extraction may contain a lone surrogate, which UTF-8 cannot encode.
+_ENCODER = json.JSONEncoder(separators=(",", ":"), default=_plain)

@@ -159,7 +159,11 @@ class _ColumnKind:
         if isinstance(value, str):
             return True
         if isinstance(value, dict):
-            return all(place.takes(item) for place, item in zip(self.inner, value.values(), strict=True))
+            return all(
+                place.takes(item)
+                for place, item in zip(self.inner, value.values(), strict=True)
+                if type(item) is not str or place.kind is not str  # a text among texts, as most are
+            )
         if isinstance(value, list):
             return all(map(self.inner[0].takes, value))
         return not isinstance(value, int) or -(1 << 63) <= value < 1 << 63

@@ -38,7 +38,7 @@ LM_EVAL_BELOW = "0.5"
 
 
 class _Entry(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class FileEntry(_Entry):
@@ -291,7 +291,7 @@ class PreparedFrom(BaseModel):
     The data that prepare read is in the tasks and originals. In a manifest the keys of plug-ins follow, as JSON.
     """
 
-    model_config = ConfigDict(extra="allow", frozen=True)
+    model_config = ConfigDict(extra="allow", frozen=True, defer_build=True)
 
     evals_dataset: Name = Field(
         description="the record that the pack is made from, such as a results folder of lm_eval ([all "

@@ -141,7 +141,7 @@ def measure_longest_prompt(prompts: Iterable[str], room: int, find: Callable[[],
         room: Tokens that a prompt may have: the context less the tokens of an answer.
         find: Gives the model's tokenizer or None; called only if counting is needed.
     """
-    sizes = [len(prompt.encode("utf-8", "surrogatepass")) for prompt in prompts]
+    sizes = [len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass")) for text in prompts]
     biggest = max(range(len(sizes)), key=sizes.__getitem__)
     # A byte-level BPE never makes more tokens than there are bytes.
     if sizes[biggest] + _ADDED <= room:

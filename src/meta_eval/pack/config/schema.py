@@ -203,3 +203,4 @@ if not TYPE_CHECKING:  # with the keys of plug-ins
         __doc__=Config.__doc__,
         **list_key_fields(Config.model_fields),
     )
+    Config.model_rebuild()  # of all models that are built late, this one is always needed, and in any thread

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from meta_eval.base.errors import ConfigError, DataError, UserError, locating
+from meta_eval.base.garbage import collect_seldom
 from meta_eval.base.logs import log, report_progress
 from meta_eval.harness.clusters import check_fields
 from meta_eval.pack.backends.registry import find_backend
@@ -228,7 +229,7 @@ def _build(config: Config, config_place: ValuePlace, source: TaskSource) -> Pack
         names, groups = source.choose(config.tasks)
     for warning in find_backend(config.backend).find_warnings(config):
         log.warning(warning)
-    with tempfile.TemporaryDirectory(prefix="meta-eval-record-") as scratch:
+    with collect_seldom(), tempfile.TemporaryDirectory(prefix="meta-eval-record-") as scratch:
         context = PrepareContext(config)
         left_out = context.left_out
         candidates = list(left_out.make_each(names, lambda name: source.prepare(name, context)).values())

@@ -34,7 +34,7 @@ class FunctionRef(str):
 
 
 class _Block(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class PublishedMetric(_Block):

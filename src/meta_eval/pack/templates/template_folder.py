@@ -9,7 +9,6 @@ such a file, the shipped file is used, so a copied task folder works on its own.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
@@ -58,7 +57,15 @@ def read_yaml(path: Path) -> dict[str, Any]:
     Raises:
         TemplateError: It cannot be read or is not a YAML mapping.
     """
-    return copy.deepcopy(_tree(path))
+    copied: dict[str, Any] = _copy(_tree(path))
+    return copied
+
+
+def _copy(tree: Any) -> Any:
+    """A copy of a tree of YAML; `copy.deepcopy` takes as long as the parser."""
+    if isinstance(tree, dict):
+        return {key: _copy(value) for key, value in tree.items()}
+    return [_copy(value) for value in tree] if isinstance(tree, list) else tree
 
 
 def _tree(path: Path) -> dict[str, Any]:
@@ -199,6 +206,7 @@ class FolderReader:
         self.tree = cache(lambda file: _tree(self.place(file)))
         self.companions = cache(lambda folder: tuple(_companions(root, folder)))
         self.within = cache(self._within)
+        self.fits_pack = cache(lambda file: is_inside(file.as_posix()))
         self.merged: dict[PurePosixPath, Merged] = {}
         self._resolved = cache(Path.resolve)
 
@@ -236,9 +244,9 @@ def _template(reading: FolderReader, file: PurePosixPath) -> Template:
     inherited = merge_includes(reading, _include_of(reading, file, content), ())[0] if content.get("include") else {}
     all_files = list_needed_files(reading, yaml_chain)
     for inside in all_files:
-        if not is_inside(inside.as_posix()):
+        if not reading.fits_pack(inside):
             raise TemplateError("a pack cannot hold a file of this name", where=str(root / inside), hint="Rename it")
-    template = Template(name, file, spec, copy.deepcopy(settings), frozenset(inherited), folder_of_key, all_files)
+    template = Template(name, file, spec, _copy(settings), frozenset(inherited), folder_of_key, all_files)
     published = ((f"published.{number}.metric", metric.metric) for number, metric in enumerate(spec.published))
     for key, metric_key in (
         ("primary_metric", template.primary_metric),

@@ -9,6 +9,7 @@ from typing import Any
 
 from meta_eval.base.apart import apart
 from meta_eval.base.errors import ConfigError, PackError, UserError, documented
+from meta_eval.base.garbage import collect_seldom
 from meta_eval.base.inputs import format_json
 from meta_eval.base.isolation import isolate_code
 from meta_eval.base.logs import Progress, display_logs, log, report_progress
@@ -71,7 +72,7 @@ def verify(
         ResultsError: A results file of the finished run is damaged, or its runs are of several models.
         ConfigError: The pack lacks a name, or a share is not between 0 and 1.
     """
-    with display_logs(progress):
+    with display_logs(progress), collect_seldom():
         return _verify(Path(pack), (options or VerifyOptions()).updated(**keywords))
 
 

@@ -184,7 +184,7 @@ def tally_task(name: str, entry: TaskEntry, samples: Sequence[Mapping[str, Any]]
         doc = row["doc"]
         judged = Judged(
             graded=graded,
-            read=_scored(rows[number], reading, name)[1],
+            read=graded if reading == compared else _scored(rows[number], reading, name)[1],
             reference=context.saved.get(number) if context.saved is not None else meta,
             meta=meta,
             comparable=context.saved is not None or has_recorded_answer(doc),

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from meta_eval.sockets import ChatCompletion, Holding, read_chat_completion
+from meta_eval.sockets import ChatCompletion, read_chat_completion
+
+if TYPE_CHECKING:
+    from meta_eval.sockets import Holding
 
 CHAT_URL = "/v1/chat/completions"
 

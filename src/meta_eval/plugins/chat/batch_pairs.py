@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from meta_eval.plugins.chat.batch_files import (
     BatchRequest,
@@ -24,7 +24,6 @@ from meta_eval.plugins.chat.batch_files import (
 from meta_eval.sockets import (
     RULE,
     DataError,
-    Holding,
     PointerError,
     SourceError,
     UserError,
@@ -35,6 +34,9 @@ from meta_eval.sockets import (
     parse_loose_json,
     read_raw_samples,
 )
+
+if TYPE_CHECKING:
+    from meta_eval.sockets import Holding
 
 # What the names of requests files end with, after the name of their task.
 _ENDING = re.compile(r"(?<=.)[._-]+(?:batch[._-]*)?(?:requests?|inputs?|batch)$", re.IGNORECASE)

@@ -15,7 +15,7 @@ from meta_eval.sockets import ConfigKeys, refuse_secret
 class _Originals(BaseModel):
     """The source of each join's ground truth, a key per join."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     @field_validator("*", mode="before")
     @classmethod

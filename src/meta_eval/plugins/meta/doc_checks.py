@@ -48,6 +48,12 @@ _ADDED: dict[str, tuple[Check, str]] = {
     "continuations": (lambda value: is_texts(value) and len(value) > 1, "a list of two texts or more"),
     "max_gen_toks": (_count, "a whole number from 1"),
 }
+_COLUMNS = tuple((column, *check) for column, check in (_DOC | _ADDED).items())
+
+# What is read of each doc, besides its type.
+_READ = frozenset(
+    ("prompt", "gold", "choices", "input_question_hash", "recorded_metrics", "continuations", "gold_index")
+)
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
@@ -68,14 +74,16 @@ def check_docs(table: pa.Table, template: Template, place: RowPlace) -> dict[str
     """
     if not table.num_rows:
         raise DataError("the template's process_docs returns no docs", where=f"{place}, {template.name}")
-    columns = [name for name in (*_DOC, *_ADDED, "gold_index") if name in table.column_names]
+    doubtful = [check for check in _COLUMNS if not _is_certain(table, check[0], check[1])]
+    read = {*_READ, *(column for column, _, _ in doubtful)}
+    columns = [name for name in (*_DOC, *_ADDED, "gold_index") if name in read and name in table.column_names]
     metric = template.spec.recorded_metric or template.primary_metric.partition(",")[0]
     strange = with_choices = 0
     first: tuple[Doc, int] | None = None
     # In batches: all docs as Python objects would double the memory.
     docs = (doc for batch in table.select(columns).to_batches(1024) for doc in batch.to_pylist())
     for number, doc in enumerate(docs):
-        _check_types(doc, number, place)
+        _check_types(doc, number, place, doubtful)
         _check_recorded(doc, number, metric, place)
         _check_gold_index(doc, number, place)
         with_choices += bool(doc["choices"])
@@ -96,10 +104,22 @@ def _where(doc: Doc, number: int, place: RowPlace) -> str:
     return f"{place}, doc {number} (question hash {doc.get('input_question_hash')})"
 
 
-def _check_types(doc: Doc, number: int, place: RowPlace) -> None:
-    for column, (fits, type_name) in (_DOC | _ADDED).items():
-        if column in ("prompt", "gold") and not _full(doc[column]):
+def _is_certain(table: pa.Table, column: str, fits: Check) -> bool:
+    """Whether the type of a column says that a check takes all of its values."""
+    import pyarrow as pa
+
+    if column not in table.column_names:
+        return True
+    values = table.column(column)
+    of_type = (pa.types.is_string(values.type) and fits("")) or (pa.types.is_boolean(values.type) and fits(True))
+    return of_type and (values.null_count == 0 or fits(None))
+
+
+def _check_types(doc: Doc, number: int, place: RowPlace, columns: Sequence[tuple[str, Check, str]]) -> None:
+    for column in ("prompt", "gold"):
+        if not _full(doc[column]):
             raise DataError(f"has no {column}", where=_where(doc, number, place))
+    for column, fits, type_name in columns:
         if column in doc and not fits(doc[column]):
             raise DataError(
                 f"column {column} is {quoted(doc[column])} and should be {type_name}", where=_where(doc, number, place)

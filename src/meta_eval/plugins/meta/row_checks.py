@@ -100,6 +100,12 @@ _WELCOME: dict[str, tuple[Check, str]] = {
 }
 
 
+_COLUMNS = tuple((column, *check) for column, check in (_NEEDED | _WELCOME).items())
+
+# A check that takes one of these takes every value of its type, so that it need not see each.
+_EXAMPLES: dict[type, object] = {str: "", bool: True, type(None): None}
+
+
 def check_rows(rows: Sequence[SourceRow], place: RowPlace, *, output_type: str, needs_gold: bool) -> CheckedRows:
     """Check all rows of a subset for a task.
 
@@ -129,18 +135,26 @@ def check_rows(rows: Sequence[SourceRow], place: RowPlace, *, output_type: str, 
     for column in _WELCOME:
         if column not in columns:
             warnings[f"column_{column}_missing"] = len(rows)
+    bos_tokens = list_bos_tokens()
+    doubtful = [
+        (column, fits, type_name)
+        for column, fits, type_name in _COLUMNS
+        if not all(kind in _EXAMPLES and fits(_EXAMPLES[kind]) for kind in {type(row.get(column)) for row in rows})
+    ]
     for number, row in enumerate(rows):
-        _check_types(row, number, place)
-        _check_prompts(row, number, place, output_type)
+        _check_types(row, number, place, doubtful)
+        _check_prompts(row, number, place, output_type, bos_tokens)
         if needs_gold:
             _check_gold(row, number, place)
     _check_hashes(rows, place, warnings)
     _count_warnings(rows, warnings)
-    return CheckedRows([_without_bos(row, warnings) for row in rows], dict(sorted(warnings.items())), _settings(rows))
+    return CheckedRows(
+        [_without_bos(row, warnings, bos_tokens) for row in rows], dict(sorted(warnings.items())), _settings(rows)
+    )
 
 
-def _check_types(row: SourceRow, number: int, place: RowPlace) -> None:
-    for column, (fits, type_name) in (_NEEDED | _WELCOME).items():
+def _check_types(row: SourceRow, number: int, place: RowPlace, columns: Sequence[tuple[str, Check, str]]) -> None:
+    for column, fits, type_name in columns:
         value = row.get(column)
         if not fits(value):
             raise DataError(
@@ -148,7 +162,7 @@ def _check_types(row: SourceRow, number: int, place: RowPlace) -> None:
             )
 
 
-def _check_prompts(row: SourceRow, number: int, place: RowPlace, output_type: str) -> None:
+def _check_prompts(row: SourceRow, number: int, place: RowPlace, output_type: str, bos_tokens: Sequence[str]) -> None:
     prompts = row["input_final_prompts"]
     if output_type == "multiple_choice":
         if len(prompts) < 2:
@@ -161,7 +175,7 @@ def _check_prompts(row: SourceRow, number: int, place: RowPlace, output_type: st
             f"holds {len(prompts)} prompts, and a generative task needs exactly one", where=place.row(number, row)
         )
     for prompt in prompts:
-        if not remove_bos(prompt, *list_bos_tokens()).strip():
+        if not remove_bos(prompt, *bos_tokens).strip():
             raise DataError("has an empty prompt", where=place.row(number, row))
 
 
@@ -217,9 +231,9 @@ def _count_warnings(rows: Sequence[SourceRow], warnings: Counter[str]) -> None:
             warnings["output_missing"] += 1
 
 
-def _without_bos(row: SourceRow, warnings: Counter[str]) -> SourceRow:
+def _without_bos(row: SourceRow, warnings: Counter[str], bos_tokens: Sequence[str]) -> SourceRow:
     """Remove a leading BOS. Meta's prompts have none, and every engine adds its own."""
-    bare = [remove_bos(prompt, *list_bos_tokens()) for prompt in row["input_final_prompts"]]
+    bare = [remove_bos(prompt, *bos_tokens) for prompt in row["input_final_prompts"]]
     if bare == row["input_final_prompts"]:
         return row
     warnings["prompt_with_bos"] += 1

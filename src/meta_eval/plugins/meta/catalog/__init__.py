@@ -22,7 +22,7 @@ Percent = Annotated[float, Field(ge=0, le=100)]
 
 
 class CatalogFact(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class _Measured(CatalogFact):

@@ -30,7 +30,7 @@ class Original(BaseModel):
     ``revision`` applies only to ``id``.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     id: str = Field(min_length=1)
     revision: str | None = None

@@ -156,7 +156,7 @@ def _json_rows(file: DataFile) -> Iterator[SourceRow]:
 def _json_row(line: bytes) -> SourceRow:
     try:
         row = _DECODER.decode(line.decode("utf-8"))
-        if b"\\u" in line:
+        if b"\\" in line and b"\\u" in line:  # a search for one byte is far quicker than for two
             json.dumps(row, ensure_ascii=False).encode("utf-8")
     except UnicodeDecodeError as error:
         raise _bad_line(f"byte {error.start} is not UTF-8") from error
@@ -166,8 +166,7 @@ def _json_row(line: bytes) -> SourceRow:
         raise _bad_line(f"this is not a JSON object ({describe_error(error)})") from error
     if not isinstance(row, dict):
         raise _bad_line("this is JSON, but not an object")
-    # Fewer opening brackets cannot nest that deep.
-    if line.count(b"{") + line.count(b"[") > MAX_DEPTH and is_deep(row):
+    if is_deep(row):
         raise _bad_line(f"it is nested more than {MAX_DEPTH} deep")
     return row
 
