@@ -7,7 +7,9 @@ import os
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
+import forked
 import pytest
 from hypothesis import HealthCheck, settings
 from places import HELPERS, THOROUGH
@@ -73,6 +75,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for marker, variable in _OF_OTHERS.items():
             if item.get_closest_marker(marker) and variable not in os.environ:
                 item.add_marker(pytest.mark.skip(reason=f"{variable} names no Python with {marker}"))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(specs: list[Any]) -> None:
+    """Workers are forked off one Python, so that what they need is imported once."""
+    for spec in specs:
+        if spec.popen and not spec.python:
+            spec.python = forked.worker_python()
 
 
 _MODULES = pytest.StashKey[int]()

@@ -361,7 +361,7 @@ def test_an_answer_of_another_kind_is_refused(place: Path) -> None:
         lines[-1]["choices"].pop()
 
     told = refusal(place, rewrite(place, other), partial=True)
-    assert f"2 answers are none to what was asked ({LETTERS}/0 in" in told
+    assert f"2 answers do not fit their requests ({LETTERS}/0 in" in told
     assert "it holds 3 of 4 choices" in told
 
 

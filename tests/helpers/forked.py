@@ -1,8 +1,9 @@
 """``meta-eval`` in a separate process that is forked off a Python with all its imports.
 
-It has the file descriptors, exit status, signals and interpreter exit of any process but saves a second of imports. As
-a script this file is the parent Python. It takes requests over a socket and ends with it. It may be the Python of
-another environment and run other modules and scripts.
+It has the file descriptors, exit status, signals and interpreter exit of any process but saves a second of imports. So
+have the workers of pytest. As a script this file is the parent Python, which takes requests over a socket and ends with
+it: one of a process, which may be the Python of another environment and run other modules and scripts, or one that all
+workers share, which forks a parent for each set of imports that is asked for.
 """
 
 from __future__ import annotations
@@ -16,11 +17,15 @@ import json
 import os
 import resource
 import runpy
+import select
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -38,10 +43,18 @@ _IMPORTED = (
     *_LIGHT, "lm_eval.evaluator", "lm_eval.tasks", "meta_eval.harness.evaluator", "meta_eval.ask.grading",
     "meta_eval.ask.pipeline",
 )  # fmt: skip
-# A test may replace it.
-_PYTHON = sys.executable
+# What most workers of pytest import sooner or later.
+_TESTING = (
+    *_IMPORTED, "pytest", "_pytest.pytester", "xdist.remote", "hypothesis.extra", "hypothesis.strategies", "scipy.optimize",
+    "scipy.stats", "meta_eval.cli.report", "meta_eval.cli.run", "meta_eval.cli.verify",
+)  # fmt: skip
+_SETS = {"light": _LIGHT, "all": _IMPORTED, "testing": _TESTING}
+# Names the socket of the shared parent, for workers and what they start.
+FORKED_BY = "META_EVAL_FORKED_BY"
 # More than any started process takes on a busy machine.
 _LONGEST_S = 300
+# What a test forgot to end must not keep all others from ending.
+_LONGEST_END_S = 10
 
 
 class Forked:
@@ -55,10 +68,14 @@ class Forked:
         environment: dict[str, str],
         most: int | None = None,
         *,
-        parent: socket.socket,
+        parent: socket.socket | str,
     ):
+        """``parent`` is the socket of a parent of ours, or the name of a set of imports of the shared one."""
         self._words = words
         ask = {"words": words, "cwd": str(Path(cwd).absolute()), "environment": environment, "most_bytes": most}
+        if isinstance(parent, str):
+            ask["imports"] = parent
+            parent = connected(shared())
         self._reply, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         read, write = os.pipe()
         read_error, write_error = os.pipe()
@@ -129,7 +146,7 @@ def started(
     """
     words = ["-m", "meta_eval", *map(str, arguments)]
     ours = {**os.environ, "COLUMNS": "80", **environment}
-    return Forked(words, cwd, stdout, ours, most_bytes, parent=parent(_PYTHON, *(_LIGHT if light else _IMPORTED)))
+    return Forked(words, cwd, stdout, ours, most_bytes, parent="light" if light else "all")
 
 
 def forked(
@@ -146,16 +163,59 @@ def python(folder: Path) -> Path:
     folder.mkdir()
     program = folder / "python"
     front = Path(__file__).with_name("forked_python.py")
-    program.write_text(f'#!/bin/sh\nexec {shlex.join([_PYTHON, "-IS", str(front)])} "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec {shlex.join([sys.executable, "-IS", str(front)])} "$@"\n')
     program.chmod(0o755)
-    (folder / "python3").symlink_to(_PYTHON)
+    (folder / "python3").symlink_to(sys.executable)
     return program
 
 
 def passed(environment: dict[str, str]) -> dict[str, Any]:
     """Return the arguments of `subprocess.Popen` with which such a program finds the parent Python from anywhere."""
-    number = parent(_PYTHON, *_IMPORTED).fileno()
-    return {"pass_fds": [number], "env": {**environment, "FORKED_BY": str(number)}}
+    return {"env": {**environment, FORKED_BY: shared()}}
+
+
+def worker_python() -> str:
+    """Return the words of a Python for execnet that forks a worker of pytest off the shared parent."""
+    shared()
+    return shlex.join([sys.executable, "-IS", str(Path(__file__).with_name("forked_python.py")), "testing"])
+
+
+def connected(path: str) -> socket.socket:
+    """Connect to the shared parent."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    connection.connect(path)
+    return connection
+
+
+@functools.cache
+def shared() -> str:
+    """Return the path of the socket of the shared parent, and start one where no process before us did.
+
+    It ends with the process that started it.
+    """
+    if FORKED_BY in os.environ:
+        return os.environ[FORKED_BY]
+    folder = tempfile.mkdtemp(prefix="forked-")
+    path = f"{folder}/socket"
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    listener.bind(path)
+    listener.listen(64)
+    theirs, ours = os.pipe()
+    words = [sys.executable, __file__, "shared", str(listener.fileno()), str(theirs)]
+    python = subprocess.Popen(words, pass_fds=[listener.fileno(), theirs])
+    listener.close()
+    os.close(theirs)
+    os.environ[FORKED_BY] = path
+    process = os.getpid()
+
+    def end() -> None:
+        if os.getpid() == process:  # a fork of this process has the same handlers
+            os.close(ours)
+            python.wait()
+            shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(end)
+    return path
 
 
 @functools.cache
@@ -171,6 +231,58 @@ def parent(executable: str | Path, *modules: str, **environment: str) -> socket.
     atexit.register(python.wait)
     atexit.register(ours.close)  # runs before the wait, because the last registered function runs first
     return ours
+
+
+def _import(modules: tuple[str, ...]) -> None:
+    for module in modules:
+        importlib.import_module(module)
+    gc.freeze()
+
+
+def _share(listener: socket.socket, life: int) -> None:
+    """Hand each request to a parent with the imports that it names, until the other end of ``life`` is closed."""
+    parents: dict[str, socket.socket] = {}
+    while True:
+        ready, _, _ = select.select([listener, life], [], [])
+        if life in ready:
+            break
+        connection, _ = listener.accept()
+        with connection:
+            message, descriptors, _, _ = socket.recv_fds(connection, 1 << 20, 4)
+        imports = json.loads(message)["imports"]
+        if imports not in parents:
+            parents[imports], theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            if not os.fork():
+                for descriptor in (listener.fileno(), life, *descriptors):
+                    os.close(descriptor)
+                for other in parents.values():
+                    other.close()
+                _import(_SETS[imports])
+                _serve(theirs)
+                return
+            theirs.close()
+        socket.send_fds(parents[imports], [message], descriptors)
+        for descriptor in descriptors:
+            os.close(descriptor)
+    for asked in parents.values():
+        asked.close()
+    _reap()
+
+
+def _serve(asked: socket.socket) -> None:
+    if _child(asked):
+        _work(sys.argv)
+    else:
+        _reap()
+
+
+def _reap() -> None:
+    """Wait a while for all children, so that their CPU time counts as this process's."""
+    until = time.monotonic() + _LONGEST_END_S
+    with contextlib.suppress(ChildProcessError):  # no child is left
+        while time.monotonic() < until:
+            if os.waitpid(-1, os.WNOHANG) == (0, 0):
+                time.sleep(0.02)
 
 
 def _child(asked: socket.socket) -> bool:
@@ -216,6 +328,8 @@ def _become(ask: dict[str, Any], descriptors: list[int]) -> None:
     os.environ.update(ask["environment"])
     sys.path[:0] = [folder for folder in os.environ.get("PYTHONPATH", "").split(":") if folder]
     sys.argv = ask["words"]
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _work(words: list[str]) -> None:
@@ -233,8 +347,9 @@ def _work(words: list[str]) -> None:
 
 if __name__ == "__main__":
     sys.path.pop(0)  # tests/helpers
-    for module in sys.argv[2:]:
-        importlib.import_module(module)
-    gc.freeze()
-    if _child(socket.socket(fileno=int(sys.argv[1]))):
-        _work(sys.argv)
+    if sys.argv[1] == "shared":
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for who started it, which then ends it
+        _share(socket.socket(fileno=int(sys.argv[2])), int(sys.argv[3]))
+    else:
+        _import(tuple(sys.argv[2:]))
+        _serve(socket.socket(fileno=int(sys.argv[1])))

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import orjson
+
 from meta_eval.harness.settings import RunSettings
 from meta_eval.pack.manifest import (
     SCHEMA_VERSION,
@@ -91,9 +93,7 @@ def write_run(
                 ) | (line or {})
             )  # fmt: skip
     if samples:
-        encode = json.JSONEncoder(ensure_ascii=False).encode
-        text = "".join(f"{encode(line)}\n" for line in lines)
-        (folder / f"samples_{task}_{time}.jsonl").write_text(text, encoding="utf-8")
+        write_lines(folder / f"samples_{task}_{time}.jsonl", lines)
     groups: dict[str | None, list[float]] = {}
     for index, verdict in enumerate(verdicts):
         groups.setdefault(subtasks[index] if subtasks else None, []).append(verdict)
@@ -134,6 +134,16 @@ def write_and_read(folder: Path, verdicts: Sequence[float], **options: Any) -> R
     return _READ[key]
 
 
+def write_and_read_group(folder: Path, tasks: Mapping[str, Sequence[float]], **options: Any) -> Run:
+    """Write a run of `write_group` and read it, as `write_and_read` does."""
+    from meta_eval.harness.lm_eval_run import read_run
+
+    key = repr((sorted(tasks.items()), sorted(options.items())))
+    if key not in _READ:
+        _READ[key] = read_run([write_group(folder, tasks, **options)])
+    return _READ[key]
+
+
 def write_group(
     folder: Path, tasks: Mapping[str, Sequence[float]], *, group: str = "mmlu_pro", by_docs: bool = True, **options: Any
 ) -> Path:
@@ -142,10 +152,10 @@ def write_group(
     for task, verdicts in tasks.items():
         write_run(folder, verdicts, task=task, **options)
         samples = folder / f"samples_{task}_{TIME}.jsonl"
-        lines = [json.loads(line) for line in samples.read_text(encoding="utf-8").splitlines()]
+        lines = read_lines(samples)
         for line in lines:
             line["doc"]["input_question_hash"] = digest(f"{task} {line['doc_id']}")
-        samples.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+        write_lines(samples, lines)
         path = folder / f"results_{TIME}.json"
         tree = json.loads(path.read_text(encoding="utf-8"))
         for part in ("results", "configs", "n-samples"):
@@ -188,6 +198,25 @@ def sample(
         f"{metric}_macro": [subtask, float(verdict)],
         "unextracted": 0.0,
     }  # fmt: skip
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """Read the lines of a samples file."""
+    return [orjson.loads(line) for line in path.read_bytes().splitlines()]
+
+
+def write_lines(path: Path, lines: Sequence[Mapping[str, Any]]) -> None:
+    """Write the lines of a samples file."""
+    path.write_bytes(b"".join(_encode(line) + b"\n" for line in lines))
+
+
+def _encode(line: Mapping[str, Any]) -> bytes:
+    """Encode as `json` does, which is slow, where orjson made a null of what is no None: of NaN."""
+    text = orjson.dumps(line)
+    values = [*line.values(), *(line["doc"].values() if isinstance(line.get("doc"), dict) else ())]
+    if text.count(b"null") == sum(value is None for value in values):
+        return text
+    return json.dumps(line, ensure_ascii=False).encode()
 
 
 @functools.cache

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from runs import write_lines
+
 from meta_eval.harness.lm_eval_run import Run, read_run
 
 TIME = "2026-03-01T10-00-00.000001"
@@ -51,7 +53,7 @@ def write_stock_run(
     folder.mkdir(parents=True, exist_ok=True)
     results: dict[str, dict[str, Any]] = {}
     for task, rows in tasks.items():
-        (folder / f"samples_{task}_{TIME}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        write_lines(folder / f"samples_{task}_{TIME}.jsonl", rows)
         values: dict[str, list[float]] = {}
         for row in rows:
             for metric in row["metrics"]:

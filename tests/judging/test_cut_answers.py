@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import entry, manifest, write_and_read, write_run
+from runs import entry, manifest, read_lines, write_and_read, write_lines, write_run
 
 from meta_eval import compare, stats
 from meta_eval.base.thresholds import CutAnswers
@@ -32,9 +32,9 @@ def make_run(folder: Path, verdicts: Sequence[float], cut: Collection[int] = (),
     """A run whose engine says of each answer how it ended."""
     write_run(folder, verdicts)
     (path,) = folder.glob("samples_*.jsonl")
-    samples = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    lines = [sample | {"finish_reason": ended if sample["doc_id"] in cut else "stop"} for sample in samples]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    write_lines(
+        path, [sample | {"finish_reason": ended if sample["doc_id"] in cut else "stop"} for sample in read_lines(path)]
+    )
     return read_run([folder])
 
 

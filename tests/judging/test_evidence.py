@@ -18,7 +18,7 @@ from meta_eval.judge import evidence
 from meta_eval.sockets import AlarmKind, AlarmOccurrence, Condition, Evidence, EvidenceCase, Findings
 
 EXAMPLE = REPOSITORY / "examples" / "length_evidence.py"
-EQUAL = [1.0] * 600 + [0.0] * 400
+EQUAL = [1.0] * 240 + [0.0] * 160
 
 
 def offer(monkeypatch: pytest.MonkeyPatch, **objects: Any) -> None:
@@ -152,7 +152,7 @@ def test_a_condition_may_compare_each_doc_with_the_baselines(sides: Path, monkey
     offer(monkeypatch, facts=type("Some", (Facts,), {"conditions": (same,)}))
     (sides / "gate.yaml").write_text("margin: 1\nlimits: {same: 60}", encoding="utf-8")
     done = cli("compare", "a", "b", "--gate", "gate.yaml", "--json", cwd=sides)
-    assert (done.returncode, "1,000 are docs with the baseline's number, and 60 % are allowed" in done.stdout) == (
+    assert (done.returncode, "400 are docs with the baseline's number, and 60 % are allowed" in done.stdout) == (
         1,
         True,
     )

@@ -138,15 +138,11 @@ def test_docs_that_the_run_did_not_answer_forbid_ship_whatever_the_gate_asks_for
     """Of 1,000 docs 58 are missing. All others are as in the baseline."""
     verdicts, recorded = right(650), [True] * 650 + [False] * 350
     extra = {"n-samples": {"meta_some": {"original": N, "effective": len(kept)}}}
-    folder = write_run(
+    run = write_and_read(
         tmp_path / "b", verdicts, recorded=recorded, order=kept, config=config,
         extra=extra | {"results": {"meta_some": {}}},
     )  # fmt: skip
-    run, pack, gate = (
-        read_run([folder]),
-        manifest(meta_some=entry(N)),
-        Gate(margin=5.0, baseline_kind=kind, min_docs=900),
-    )
+    pack, gate = manifest(meta_some=entry(N)), Gate(margin=5.0, baseline_kind=kind, min_docs=900)
     if kind == "run":
         judgement = compare_runs(write_and_read(tmp_path / "a", verdicts, recorded=recorded), run, pack, gate=gate)
     else:

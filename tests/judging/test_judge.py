@@ -16,7 +16,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from marks import few, thorough
 from places import THOROUGH
-from runs import digest, entry, manifest, published, run_lm_eval, write_and_read, write_group, write_run
+from runs import (
+    digest,
+    entry,
+    manifest,
+    published,
+    run_lm_eval,
+    write_and_read,
+    write_and_read_group,
+    write_group,
+    write_run,
+)
 
 from meta_eval import stats
 from meta_eval.base.errors import ConfigError
@@ -1156,8 +1166,7 @@ def grouped(
     **options: Any,
 ) -> RunDecision:  # fmt: skip
     runs = [
-        read_run([write_group(tmp_path / name, tasks, by_docs=by_docs)])
-        for name, tasks in (("a", before), ("b", after))
+        write_and_read_group(tmp_path / name, tasks, by_docs=by_docs) for name, tasks in (("a", before), ("b", after))
     ]
     return compare_runs(*runs, **options)
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import TIME, entry, manifest, write_run
+from runs import TIME, entry, manifest, read_lines, write_lines, write_run
 
 from meta_eval.harness.lm_eval_run import read_run
 from meta_eval.judge.decide import Decision
@@ -27,11 +26,11 @@ def right(count: int, n: int) -> list[float]:
 def say(folder: Path, text: str | None, *, docs: Sequence[int] = (), **fields: Any) -> Path:
     """Change the answers of a run: of some docs, or of all."""
     (path,) = folder.glob("samples_*")
-    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    lines = read_lines(path)
     for line in lines:
         if not docs or line["doc_id"] in docs:
             line.update({"resps": [[f"{line['doc_id']} {text}"]]} if text else {}, **fields)
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    write_lines(path, lines)
     return folder
 
 

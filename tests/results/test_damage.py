@@ -186,7 +186,7 @@ DAMAGES: dict[str, tuple[Callable[[bytes], bytes], bool]] = {
 
 def some_tasks(folder: Path, *damaged: str, how: Callable[[bytes], bytes] = lambda content: content) -> Path:
     for number, task in enumerate(("meta_a", "meta_b", "meta_c")):
-        write_run(folder, [1.0] * 300 + [0.0] * 100, task=task, time=f"2026-01-02T03-04-0{number}")
+        write_run(folder, [1.0] * 75 + [0.0] * 25, task=task, time=f"2026-01-02T03-04-0{number}")
     for task in damaged:
         (path,) = folder.glob(f"samples_{task}_*")
         path.write_bytes(how(path.read_bytes()))

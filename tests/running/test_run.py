@@ -432,7 +432,7 @@ class _Clock:
 @pytest.mark.parametrize("expected", [4, 40, 400])
 def test_the_time_that_is_left_is_estimated_once_it_can_be(lanes: int, latency: float, expected: int) -> None:
     """From then on it is within twice the truth, however long the recorded answers are, and whatever the canary took."""
-    clock, total = _Clock(lanes, latency, tokens=40), 4096
+    clock, total = _Clock(lanes, latency, tokens=40), 2048
     pace = Pace({"t": total // 2, "u": total // 2}, {"t": expected, "u": expected}, clock=lambda: clock.now)
     request = Request("t/0", "t", 0, 0, "generate", "?", 64, (), None, ())
     clock.now = -1000.0

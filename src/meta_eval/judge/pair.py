@@ -8,7 +8,7 @@ are averaged doc by doc.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -397,7 +397,7 @@ def find_verdict_metric(result: TaskRun | None, entry: TaskEntry | None) -> str 
         return entry.primary_metric
     if result is None or not result.docs:
         return None
-    return result.primary_metric or next(iter(list_fraction_metrics(result)), None)
+    return result.primary_metric or next(_iterate_fraction_metrics(result), None)
 
 
 def find_reading(result: TaskRun | None, entry: TaskEntry | None) -> str | None:
@@ -407,17 +407,19 @@ def find_reading(result: TaskRun | None, entry: TaskEntry | None) -> str | None:
 
 def list_fraction_metrics(result: TaskRun) -> list[str]:
     """Every ``metric,filter`` of a run that is a score from 0 to 1: of its docs, else of lm-eval's averages."""
-    fractions = [
-        metric_key
-        for metric_key in list_metric_keys(result.docs)
-        if compute_scores(result.docs, metric_key) is not None
-    ]
-    fractions += [
-        metric_key
-        for metric_key, aggregate in result.aggregates.items()
-        if aggregate.is_fraction and metric_key not in fractions
-    ]
-    return [metric_key for metric_key in fractions if metric_key.partition(",")[0] not in COUNTED]
+    return list(_iterate_fraction_metrics(result))
+
+
+def _iterate_fraction_metrics(result: TaskRun) -> Iterator[str]:
+    of_docs = [key for key in list_metric_keys(result.docs) if key.partition(",")[0] not in COUNTED]
+    fractions = set()
+    for metric_key in of_docs:
+        if compute_scores(result.docs, metric_key) is not None:
+            fractions.add(metric_key)
+            yield metric_key
+    for metric_key, aggregate in result.aggregates.items():
+        if aggregate.is_fraction and metric_key not in fractions and metric_key.partition(",")[0] not in COUNTED:
+            yield metric_key
 
 
 def find_samples(pair: TaskPair, metric_key: str) -> SampleSource:

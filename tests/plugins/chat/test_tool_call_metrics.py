@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from marks import each
 
 from meta_eval.plugins.chat.assets.chat.tools.tool_calls import (
     compare_calls,
@@ -44,7 +45,7 @@ def compare(gold: Any, calls: Any, content: str | None = None) -> dict[str, Any]
     return process_results(doc, [json.dumps({"content": content, "tool_calls": calls, "finish_reason": "stop"})])
 
 
-@pytest.mark.parametrize(
+@each(
     ("gold", "answer", "expected"),
     [
         ({"n": 1}, '{"n": 1.0}', True),

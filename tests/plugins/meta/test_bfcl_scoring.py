@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import pytest
-from marks import few
+from marks import each, few
 from places import THOROUGH
 from stack import stack_of
 from tool_tasks import extracted, make_docs, right, score, template
@@ -19,7 +19,7 @@ def possible(**values: list[Any]) -> str:
     return json.dumps([{"f": values}])
 
 
-@pytest.mark.parametrize(
+@each(
     ("gold", "output", "expected"),
     [
         (possible(a=[1, 2]), "f(a=2)", True),

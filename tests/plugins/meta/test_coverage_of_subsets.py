@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
 from golden import all_tasks, shipped
+from marks import each
 from places import GOLDEN
 
 from meta_eval.plugins.meta import catalog
@@ -19,7 +19,7 @@ PUBLISHED = sorted(
 )
 
 
-@pytest.mark.parametrize(("family", "variant", "subset"), PUBLISHED)
+@each(("family", "variant", "subset"), PUBLISHED)
 def test_a_published_subset_is_read_by_exactly_one_task(family: str, variant: str, subset: str) -> None:
     readers = [
         name

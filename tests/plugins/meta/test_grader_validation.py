@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from golden import shipped
+from marks import each
 from places import REPOSITORY
 from pydantic import ValidationError
 
@@ -19,9 +20,7 @@ from meta_eval.plugins.meta.catalog.grader_validation import Comparison, find_tr
 from meta_eval.plugins.meta.listing import list_tasks
 
 TASKS = shipped().tasks
-each_check = pytest.mark.parametrize(
-    "check", grader_validation.list_comparisons(), ids=[check.id for check in grader_validation.list_comparisons()]
-)
+each_check = each("check", grader_validation.list_comparisons())
 
 
 # Of a rule that was read off some of these.

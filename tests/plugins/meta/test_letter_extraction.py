@@ -13,6 +13,7 @@ import pytest
 from golden import shipped
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from marks import each
 from template_modules import template_module
 
 from meta_eval.pack.templates import FunctionRef
@@ -148,13 +149,13 @@ FOLLOWING = [
 ]
 
 
-@pytest.mark.parametrize(("answer", "strict", "flexible"), FOLLOWING)
+@each(("answer", "strict", "flexible"), FOLLOWING)
 @pytest.mark.parametrize("task", ["meta_arc_challenge_instruct", "meta_multilingual_mmlu_pt", "meta_mmlu_thai_chat"])
 def test_the_letter_after_the_prefix(task: str, answer: str, strict: str, flexible: str) -> None:
     assert extract(task, answer) == (strict, flexible)
 
 
-@pytest.mark.parametrize(("answer", "_", "flexible"), FOLLOWING)
+@each(("answer", "_", "flexible"), FOLLOWING)
 def test_every_task_after_a_prefix_reads_as_flexibly(answer: str, _: str, flexible: str) -> None:
     letters = {
         extract(task, answer)[1]
@@ -258,7 +259,7 @@ ANNOUNCED = [
 ]
 
 
-@pytest.mark.parametrize(("answer", "strict", "flexible"), ANNOUNCED)
+@each(("answer", "strict", "flexible"), ANNOUNCED)
 @pytest.mark.parametrize(
     "task", ["meta_gpqa_cot", "meta_gpqa_diamond", "meta_mmlu__0_shot__cot", "meta_mmlu_pro_instruct"]
 )

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from golden import all_tasks, prepare_sample, replay, verdicts
-from marks import thorough
+from marks import each, thorough
 from places import GOLDEN, THOROUGH
 from shared import whole_pack, whole_replay
 
@@ -33,7 +33,7 @@ def replayed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return whole_replay(tmp_path_factory)
 
 
-@pytest.mark.parametrize("task", TASKS)
+@each("task", TASKS)
 def test_every_doc_gets_its_golden_verdict(task: str, replayed: dict[str, Any]) -> None:
     golden = (GOLDEN / f"{task}.jsonl").read_text(encoding="utf-8").splitlines()
     assert verdicts(replayed["samples"][task]) == golden
@@ -56,7 +56,7 @@ def test_our_verdicts_differ_from_the_recorded_ones_exactly_where_the_sample_say
     assert differences == expected
 
 
-@pytest.mark.parametrize("task", TASKS)
+@each("task", TASKS)
 def test_every_metric_is_a_number(task: str, replayed: dict[str, Any]) -> None:
     scores = {k: v for k, v in replayed["results"][task].items() if "," in k and "stderr" not in k}
     assert scores

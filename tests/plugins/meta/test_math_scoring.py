@@ -16,7 +16,7 @@ import datasets
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from marks import thorough
+from marks import each, thorough
 from places import TEMPLATES, THOROUGH
 from stack import stack_of
 from template_modules import inner_module, load_module, template_module
@@ -89,7 +89,7 @@ def test_the_last_box_is_the_answer(text: str, held: str | None) -> None:
 # The recipe's equivalence
 
 
-@pytest.mark.parametrize(
+@each(
     ("gold", "answer"),
     [
         ("7", "7"),
@@ -170,7 +170,7 @@ def test_equal_answers_are_found_equal(gold: str, answer: str) -> None:
     assert score(gold, rf"Thus \boxed{{{answer}}}.")["exact_match"] == 1
 
 
-@pytest.mark.parametrize(
+@each(
     ("gold", "answer"),
     [
         ("7", "8"),

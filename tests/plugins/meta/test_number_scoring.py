@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from marks import each
 from rows import make_row
 from template_modules import template_module
 
@@ -18,7 +19,7 @@ SPOKEN = [None, *numbers.ANSWER_WORDS]
 # What a number is
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "spoken", "value"),
     [
         ("18", None, "18"),
@@ -96,7 +97,7 @@ def test_the_last_number_of_a_text_has_this_value(text: str, spoken: str | None,
 # Where the answer stands
 
 
-@pytest.mark.parametrize(
+@each(
     ("output", "value"),
     [
         ("3 * 6 = 18. The final answer is 18", "18"),
@@ -152,7 +153,7 @@ def test_gsm8k_reads_all_digits_of_the_line_as_one_number(parts: list[int], betw
     assert numbers.final_answer(f"2 + 3 = 5. The final answer is {text}\nThat was step 4.") == str(int(digits))
 
 
-@pytest.mark.parametrize(
+@each(
     ("output", "spoken", "value"),
     [
         ("3 * 6 = 18\n\nAnswer: 18", "en", "18"),

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import yaml
 from jinja2 import UndefinedError
+from marks import each
 from places import REPOSITORY
 
 from meta_eval.base.errors import SourceError
@@ -44,9 +45,9 @@ SUBSETS = [
     (I32, "gpqa"),
     (B32, "mmlu"),
 ]  # those of the recipe
-each_subset = pytest.mark.parametrize(("part", "subset"), SUBSETS)
+each_subset = each(("part", "subset"), SUBSETS)
 EVERY = sorted(key for key in sample.read_tables() if key[0] != "originals")
-every_subset = pytest.mark.parametrize(("part", "subset"), EVERY)
+every_subset = each(("part", "subset"), EVERY)
 
 # The recipe's patterns, and which of several matches counts; of bbh that of the benchmark's authors.
 PARSERS = {

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
 from golden import shipped
+from marks import each
 
 from meta_eval.pack.templates import Template
 from meta_eval.plugins.meta import catalog
@@ -15,7 +15,7 @@ SECTIONS = {
     "meta_general", "meta_knowledge", "meta_reasoning", "meta_reading", "meta_maths", "meta_code", "meta_tools",
     "meta_long_context", "meta_multilingual",
 }  # fmt: skip
-each_task = pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
+each_task = each("task", TASKS.values())
 
 
 @each_task
