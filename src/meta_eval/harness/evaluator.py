@@ -23,6 +23,7 @@ from meta_eval.base.isolation import isolate_code, silence_output
 from meta_eval.base.logs import report_progress
 from meta_eval.harness.evaluator_patches import (
     AlikeDraws,
+    keep_templates,
     replace_bootstrap,
     replace_hashing,
     seed_language_detection,
@@ -69,6 +70,7 @@ class Evaluator:
             from lm_eval.tasks import TaskManager
 
             self._manager = TaskManager(include_path=str(pack), include_defaults=False)
+        keep_templates()
         self._unlisted: dict[str, Any] = {}
 
     @contextlib.contextmanager

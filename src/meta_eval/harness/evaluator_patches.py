@@ -4,6 +4,7 @@
   signal handlers. Here this process draws the same, so the numbers are the same.
 - lm-eval hashes each doc as indented JSON, again for each filter. Python writes indented JSON without its C encoder,
   which takes longer than scoring if prompts are long. It also escapes long texts character by character.
+- lm-eval compiles the Jinja templates of a task anew for each doc. Here each is compiled once.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import random
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from json.encoder import encode_basestring
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -24,6 +26,17 @@ from meta_eval.base.logs import report_progress
 
 # As in lm-eval: a new generator for each thousand draws.
 _CHUNK = 1000
+
+# Compiled templates. A task has some five.
+_TEMPLATES = 1024
+
+
+def keep_templates() -> None:
+    """Let lm-eval keep the templates that it has compiled. A compiled template has no state."""
+    from lm_eval import utils
+
+    if not hasattr(utils.env.from_string, "cache_info"):
+        utils.env.from_string = lru_cache(maxsize=_TEMPLATES)(utils.env.from_string)
 
 
 @contextmanager
