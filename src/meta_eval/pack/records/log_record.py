@@ -276,7 +276,10 @@ def _list_warnings(logged: LoggedTask, docs: Sequence[Sequence[LoggedAnswer]], c
     if counts["unanswered"]:
         fault = next((answer.fault for answer in logged.answers if answer.fault), None)
         first = f"; the first: {one_line(fault)[:200]}" if fault else ""
-        warnings.append(f"{plural(counts['unanswered'], 'doc')} have no verdict in the log, and are left out{first}")
+        words = "doc has no verdict in the log, and is left out"
+        many = "docs have no verdict in the log, and are left out"
+        number = counts["unanswered"]
+        warnings.append(f"{number:,} {words if number == 1 else many}{first}")
     lost = sum(1 for answer in logged.answers if answer.fault) - sum(not some for some in docs)
     if lost > 0 and any(len(some) > 1 for some in docs):
         warnings.append(f"{plural(lost, 'repeated answer')} failed, and the others of their docs count")
