@@ -220,7 +220,8 @@ class RecordFormat(ABC):
 
         Args:
             place: One that `detect` takes.
-            run: The time of the run, or the start of that text; None if there is only one run.
+            run: The time of the run, or the start of that text; where files hold runs of several models, also the
+                model. None if there is only one run.
             names: The requested tasks and groups.
 
         Raises:

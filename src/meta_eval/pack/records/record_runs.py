@@ -18,7 +18,7 @@ from meta_eval.harness.doc_results import ResultsError
 from meta_eval.harness.lm_eval_run import Choice, Groups, Run, read_run
 from meta_eval.harness.output_index import OutputIndex, TaskOutput, parse_time
 from meta_eval.harness.results_file import ResultsFile
-from meta_eval.pack.records.format import Place, Reading, Record, RecordedTask, RecordFormat
+from meta_eval.pack.records.format import ALL, Place, Reading, Record, RecordedTask, RecordFormat
 from meta_eval.pack.records.recorded_docs import RecordedDoc
 
 # A record is read as a baseline: an answer that is its own gold has no verdict.
@@ -40,7 +40,8 @@ def read_any_run(
     """Read a run: the output of lm_eval, or logs that a record format reads.
 
     Args:
-        paths: Folders and files.
+        paths: Folders and files. ``FILE#RUN`` chooses one of several runs of a log, by what `RecordFormat.open_run`
+            takes.
         skip_damaged, repeats, count_tokens, clusters, choice, groups: See `read_run`.
 
     Raises:
@@ -56,14 +57,25 @@ def read_any_run(
     try:
         return read(None)
     except ResultsError:
-        places = [Place(str(path), path) for path in paths]
-        formats = [_find_other_format(place) for place in places]
+        places = [_split_run(path) for path in paths]
+        formats = [_find_other_format(place) for place, _ in places]
         if None in formats:
             raise
     records = [
-        record for place, of in zip(places, formats, strict=True) if of is not None for record in of.open_runs(place)
+        record
+        for (place, run), of in zip(places, formats, strict=True)
+        if of is not None
+        for record in (of.open_runs(place) if run is None else [of.open_run(place, run, (ALL,))])
     ]
     return read(index_records(records, choice or Choice(), groups or {}))
+
+
+def _split_run(path: Path) -> tuple[Place, str | None]:
+    """The place, and the run that is meant."""
+    name, sign, run = str(path).rpartition("#")
+    if not sign or path.exists():
+        return Place(str(path), path), None
+    return Place(str(path), Path(name)), run
 
 
 def _find_other_format(place: Place) -> RecordFormat | None:
@@ -94,7 +106,7 @@ def index_records(records: Sequence[Record], choice: Choice, groups: Groups) -> 
     for record in records:
         chosen = choice.of(record.tasks, {**groups, **record.groups})
         for name in record.tasks:
-            path = Path(record.name)
+            path = _split_run(Path(record.name))[0].path or Path()
             if name not in chosen:
                 tasks.setdefault(name, []).append(TaskOutput(name, ""))
                 continue
