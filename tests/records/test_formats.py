@@ -152,7 +152,7 @@ def test_without_the_package_such_a_folder_is_no_record(tmp_path: Path) -> None:
     run = write(tmp_path / "run", "sums", SUMS)
     with pytest.raises(UserError):
         prepare(tmp_path / "pack", "recorded", evals_dataset=str(run))
-    with pytest.raises(UserError, match=r"baseline: .* holds no recorded run in a known format \(.*lm-eval\)"):
+    with pytest.raises(UserError, match=r"baseline: .* holds no recorded run in a known format \(.*lm-eval.*\)"):
         prepare(tmp_path / "pack", "meta_gpqa", baseline=str(run))
 
 

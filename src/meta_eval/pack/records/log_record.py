@@ -102,6 +102,9 @@ class LoggedTask:
     scores: Mapping[str, float] = field(default_factory=dict)
     """The log's own means over all docs, by metric. They are compared with the verdicts."""
 
+    rounding: float = 0.51e-4
+    """How far ``scores`` may be from the means of the verdicts."""
+
     grader: str | None = None
     """The harness's grader in words, with its settings; None if unknown."""
 
@@ -122,9 +125,11 @@ class LoggedTask:
 
 
 def make_task_name(name: str) -> str:
-    """The name of a task for lm-eval: other characters become ``_``."""
-    made = re.sub(r"[^A-Za-z0-9_.:+-]+", "_", name).lstrip("-.:+")[:100] or "_"
-    return made if is_name(made) else "_"
+    """The name of a task for lm-eval: other characters become ``_``. A name in another script gets a hash, so that two
+    such names differ."""
+    made = re.sub(r"[^A-Za-z0-9_.:+-]+", "_", name).lstrip("-.:+")[:100]
+    made = made if name.isascii() and made else f"{made or '_'}{hash_text(name)[:8]}"
+    return made if is_name(made) else f"_{hash_text(name)[:8]}"
 
 
 class LogRecord(Record):
@@ -205,7 +210,7 @@ class LogRecord(Record):
             values = [row.metrics[key] for row in rows if row.metrics and key in row.metrics]
             if not values:
                 continue
-            if math.isclose(mean(values), value, abs_tol=max(SAME_VALUE, 0.51e-4)):
+            if math.isclose(mean(values), value, abs_tol=max(SAME_VALUE, logged.rounding)):
                 scores[key] = RecordedScore(mean(values))
             else:
                 warnings.append(
