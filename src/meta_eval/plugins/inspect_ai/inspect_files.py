@@ -79,7 +79,11 @@ def is_log(path: Path) -> bool:
         return False
     start = peek_log(path)
     head = b"".join(start[:400].split())
-    return head.startswith(b'{"version":') and b'"status":' in head and b'"eval":{' in b"".join(start.split())
+    return (
+        head.startswith((b'{"version":', b'{"status":'))
+        and b'"status":' in head
+        and b'"eval":{' in b"".join(start.split())
+    )
 
 
 def open_log(path: Path) -> InspectLog:

@@ -11,7 +11,6 @@ from meta_eval.plugins.inspect_ai.inspect_files import InspectLog, is_log, open_
 from meta_eval.plugins.inspect_ai.inspect_sample import read_sample
 from meta_eval.sockets import (
     SURE,
-    DataError,
     LogEntry,
     LoggedAnswer,
     LoggedTask,
@@ -122,15 +121,12 @@ def _read_task(log: InspectLog, file: str | None) -> LoggedTask:
         raise SourceError(
             "holds no samples", where=str(log.path), hint="Run inspect with samples in the log (--log-samples)"
         )
-    if completed is not None and len(answers) < completed:
-        raise DataError(
-            f"holds {len(answers)} of {completed} samples", where=str(log.path),
-            hint="Use the log as inspect wrote it",
-        )  # fmt: skip
     docs, dataset = len({answer.key for answer in answers}), spec.find_entry("dataset").find_count("samples")
     reducers = spec.find_entry("config").find_list("epochs_reducer")
     several = len(answers) > docs
     warnings = []
+    if completed is not None and len(answers) < completed:
+        warnings.append(f"its log holds {len(answers):,} of {completed:,} samples: it is not as inspect wrote it")
     if several and reducers and reducers != ["mean"]:
         warnings.append(f"its log reduces epochs by {format_json(reducers)}; here their mean counts")
     if header.tree.get("invalidated") is True:
@@ -146,7 +142,7 @@ def _read_task(log: InspectLog, file: str | None) -> LoggedTask:
         scores=_read_means(results, answers) if not several or reducers in ([], ["mean"]) else {},
         grader=_describe_grader(results),
         version=spec.find_key("task_version"),
-        missing=max(0, (dataset or 0) - docs),
+        missing=max(0, (dataset or 0) - docs, (completed or 0) - len(answers)),
         warnings=warnings,
         obstacle=f"{in_turns} of {len(answers)} samples took several turns" if in_turns else None,
     )
