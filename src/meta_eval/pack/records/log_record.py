@@ -120,6 +120,10 @@ class LoggedTask:
     warnings: Sequence[str] = ()
     """What a reader has to know, each a clause."""
 
+    has_stable_keys: bool = False
+    """Whether a key names the same question in every run. Keys then tell questions apart whose content is the same,
+    which are otherwise paired in their order."""
+
     obstacle: str | None = None
     """Why it cannot be asked again, a clause; None if nothing is known to prevent it."""
 
@@ -170,6 +174,8 @@ class LogRecord(Record):
                 f"no answer has a verdict{first}", hint="Score the log first, or use the log of another run"
             )
         rows = [_make_row(some) for some in graded]
+        if logged.has_stable_keys:
+            _tell_apart(rows, [some[0].key for some in graded])
         prompts = Counter(row.prompt for row in rows if row.prompt)
         counts = {
             "unanswered": len(docs) - len(graded),
@@ -274,6 +280,15 @@ def _make_row(answers: Sequence[LoggedAnswer]) -> RecordedDoc:
         verdict_of_each=shares if several else None,
         finish_reasons=tuple(ends) if several else None,
     )
+
+
+def _tell_apart(rows: Sequence[RecordedDoc], keys: Sequence[str]) -> None:
+    """Put the key into docs whose content another doc has, too."""
+    counts = Counter(row.question_hash for row in rows)
+    for row, key in zip(rows, keys, strict=True):
+        if counts[row.question_hash] > 1:
+            row.doc["key"] = key
+            row.question_hash = hash_text(format_doc(row.doc))
 
 
 def _list_warnings(logged: LoggedTask, docs: Sequence[Sequence[LoggedAnswer]], counts: Mapping[str, int]) -> list[str]:

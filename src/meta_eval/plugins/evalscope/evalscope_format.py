@@ -129,7 +129,7 @@ def _read_task(
     turns_words = f"{in_turns} of {len(answers)} samples took several turns" if in_turns else None
     return LoggedTask(
         name=dataset,
-        answers=_tell_apart(answers),
+        answers=answers,
         harness="evalscope",
         model=run.model,
         time=run.time,
@@ -138,6 +138,7 @@ def _read_task(
         rounding=2e-4,  # subsets are rounded to four digits, and again their mean
         grader=f"evalscope {dataset}",
         missing=missing,
+        has_stable_keys=True,
         warnings=warnings,
         obstacle=turns_words or (_OBSTACLE if unsent else None),
     )
@@ -146,18 +147,6 @@ def _read_task(
 def _name_file(run: EvalscopeRun, subsets: Sequence[tuple[str | None, str]]) -> str:
     path = run.reviews[subsets[0][1]]
     return str(path.relative_to(run.folder)) if path.is_relative_to(run.folder) else path.name
-
-
-def _tell_apart(answers: Sequence[LoggedAnswer]) -> list[LoggedAnswer]:
-    """Give questions with equal content their ids: which of them is which, only the order of the dataset says."""
-    content: dict[str, set[str]] = {}
-    for answer in answers:
-        content.setdefault(format_json([answer.question, answer.gold, answer.subtask]), set()).add(answer.key)
-    made = []
-    for answer in answers:
-        alike = content[format_json([answer.question, answer.gold, answer.subtask])]
-        made.append(answer if len(alike) == 1 else replace(answer, question={**answer.question, "id": answer.key}))
-    return made
 
 
 def _read_answer(
