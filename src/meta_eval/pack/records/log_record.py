@@ -42,8 +42,8 @@ class LoggedAnswer:
     gold: str
     """The right answer; empty if there is none."""
 
-    answer: str
-    """The model's output."""
+    answer: str | None
+    """The model's output; None if the log does not have it."""
 
     verdicts: Mapping[str, float]
     """By metric; the first says whether the answer is right. From 0 to 1, or in the metric's own unit. Empty if the
@@ -264,7 +264,7 @@ def _make_row(answers: Sequence[LoggedAnswer]) -> RecordedDoc:
     ends, tokens = [answer.finish_reason for answer in answers], [answer.completion_tokens for answer in answers]
     cut = next((end for end in ("length", "content_filter") if end in ends), None)
     known_tokens = [count for count in tokens if count is not None]
-    extracted = tuple(answer.extracted for answer in answers)
+    extracted, texts = tuple(answer.extracted for answer in answers), [answer.answer for answer in answers]
     return RecordedDoc(
         doc=doc,
         prompt=text,
@@ -272,7 +272,7 @@ def _make_row(answers: Sequence[LoggedAnswer]) -> RecordedDoc:
         question_hash=hash_text(format_doc(doc)),
         prompt_hash=hash_text(text),
         gold=first.gold,
-        responses=[[answer.answer for answer in answers]],
+        responses=None if None in texts else [texts],
         metrics={key: mean(some) for key, some in values.items()},
         finish_reason=cut or (None if None in ends else ends[0] if not several else "stop"),
         completion_tokens=sum(known_tokens) if len(known_tokens) == len(tokens) else None,
@@ -316,8 +316,10 @@ def _take_exact_match(recorded: RecordedTask, metric_key: str, is_chat: set[bool
     hint = "`meta-eval compare` reads its verdicts; for a pack, record the task with `lm_eval --log_samples`"
     if logged.obstacle:
         raise SourceError(f"cannot be asked again: {logged.obstacle}", hint=hint)
-    if not is_chat or not all(row.prompt for row in rows):
-        raise SourceError("does not say what the model was sent, so that it cannot be asked again", hint=hint)
+    if not is_chat or not all(row.prompt and row.responses for row in rows):
+        raise SourceError(
+            "does not say what the model was sent and what it answered, so that it cannot be asked again", hint=hint
+        )
     if is_chat == {True, False}:
         raise SourceError("has prompts that are texts, and others that are chat messages", hint=hint)
     for row in rows:

@@ -176,7 +176,7 @@ def _read_answer(row: LogEntry) -> LoggedAnswer:
         question=question,
         gold=_to_text(row.tree.get("expected_answer")),
         prompt=_to_text(prompt) or None,
-        answer=_to_text(row.tree.get("model_response")) or _to_text(row.tree.get("extracted_answer")),
+        answer=_to_text(row.tree["model_response"]) if "model_response" in row else row.find_text("extracted_answer"),
         verdicts={} if reward is None else {"reward": reward, **others},
         extracted=extracted if isinstance(extracted := row.tree.get("extracted_answer"), str) else None,
         fault="an error of the infrastructure" if details.get("error_category") == _INFRA else None,
