@@ -46,13 +46,18 @@ BROKEN: dict[str, tuple[bytes, str]] = {
 }
 
 
-def refuse(path: Path) -> str | None:
-    """Read a log for a comparison: the message of its refusal, which is one line; None if it is read."""
+def refuse(path: Path, place: str | None = None) -> str | None:
+    """Read a log for a comparison: the message of its refusal, which is one line; None if it is read.
+
+    Args:
+        path: The log.
+        place: What the message begins with, if it is not the log.
+    """
     try:
         read_any_run([path])
     except UserError as error:
         message = str(error)
-        assert "\n" not in message and message.startswith(str(path)[:20]), message
+        assert "\n" not in message and message.startswith(place or str(path)[:20]), message
         return message
     return None
 

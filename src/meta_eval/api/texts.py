@@ -53,7 +53,10 @@ def build_texts_report(
     from meta_eval.judge.text_partings import compare_texts
 
     opened = [_open_table(table) for table in tables]
-    runs = [read_any_run(side, skip_damaged=skip_damaged, choice=Choice.of_names(tasks)) for side in (a, b)]
+    runs = [
+        read_any_run(side, skip_damaged=skip_damaged, choice=Choice.of_names(tasks), needs_verdicts=False)
+        for side in (a, b)
+    ]
     check_same_decoding(*runs)
     report_progress("reading texts")
     read = [read_run_texts(run, ", ".join(map(str, side))) for run, side in zip(runs, (a, b), strict=True)]

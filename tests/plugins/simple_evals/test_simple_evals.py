@@ -101,6 +101,14 @@ def test_a_report_beside_its_results_is_not_read_twice(tmp_path: Path) -> None:
     assert len(read_any_run([tmp_path], repeats=True).all_runs("mmlu")) == 1
 
 
+def test_of_several_files_without_a_time_none_is_the_newest(tmp_path: Path) -> None:
+    for name in ("mmlu_m_allresults.json", "mmlu_m_DEBUG_allresults.json"):
+        write(tmp_path / name, [1.0])
+    assert "mmlu: there are 2 runs, and their logs do not say which is the newest" in str(refuse(tmp_path, "mmlu"))
+    write(tmp_path / "mmlu_m_DEBUG_allresults.json", [0.0])
+    assert len(read_any_run([tmp_path], repeats=True).all_runs("mmlu")) == 2
+
+
 def test_scores_of_metadata_count_where_there_are_any(tmp_path: Path) -> None:
     examples = {"example_level_metadata": [{"score": 0.25, "rubric_items": []}, {"score": None}]}
     task = read(write(tmp_path / NAME, [1.0, 1.0], metadata=examples))

@@ -36,6 +36,7 @@ def read_any_run(
     clusters: Fields | None = None,
     choice: Choice | None = None,
     groups: Groups | None = None,
+    needs_verdicts: bool = True,
 ) -> Run:
     """Read a run: the output of lm_eval, or logs that a record format reads.
 
@@ -43,6 +44,7 @@ def read_any_run(
         paths: Folders and files. ``FILE#RUN`` chooses one of several runs of a log, by what `RecordFormat.open_run`
             takes.
         skip_damaged, repeats, count_tokens, clusters, choice, groups: See `read_run`.
+        needs_verdicts: Refuse a log without verdicts, of which only the texts can be compared.
 
     Raises:
         UserError: As of `read_run`, or a log cannot be read.
@@ -67,7 +69,10 @@ def read_any_run(
         if of is not None
         for record in (of.open_runs(place) if run is None else [of.open_run(place, run, (ALL,))])
     ]
-    return read(index_records(records, choice or Choice(), groups or {}))
+    index = index_records(records, choice or Choice(), groups or {}, needs_verdicts=needs_verdicts)
+    if not repeats:
+        _check_times(index)
+    return read(index)
 
 
 def _split_run(path: Path) -> tuple[Place, str | None]:
@@ -89,13 +94,16 @@ def _find_other_format(place: Place) -> RecordFormat | None:
     return None if found is None or isinstance(found, LmEvalFormat) or not found.holds_runs else found
 
 
-def index_records(records: Sequence[Record], choice: Choice, groups: Groups) -> OutputIndex:
+def index_records(
+    records: Sequence[Record], choice: Choice, groups: Groups, *, needs_verdicts: bool = True
+) -> OutputIndex:
     """Read the chosen tasks of records.
 
     Args:
         records: The runs.
         choice: The tasks. Others are listed, and not read.
         groups: Groups that the choice may name.
+        needs_verdicts: See `read_any_run`.
 
     Raises:
         UserError: A task cannot be read, or has no verdict.
@@ -113,7 +121,7 @@ def index_records(records: Sequence[Record], choice: Choice, groups: Groups) -> 
             report_progress(f"reading {name}")
             with locating(f"{record.name}, {name}"):
                 recorded = record.read(name, _READING)
-                lines = list(_format_samples(recorded))
+                lines = list(_format_samples(recorded, needs_verdicts=needs_verdicts))
             path = _name_file(path, recorded)
             notes += [f"{name}: {warning}" for warning in recorded.warnings]
             tree = _make_results(name, recorded)
@@ -125,13 +133,28 @@ def index_records(records: Sequence[Record], choice: Choice, groups: Groups) -> 
     return OutputIndex(dict(sorted(tasks.items())), results, notes=notes)
 
 
+def _check_times(index: OutputIndex) -> None:
+    """Refuse several runs of a task of which the newest is unknown.
+
+    Raises:
+        ConfigError: There are some.
+    """
+    for task, outputs in index.tasks.items():
+        if len(outputs) > 1 and not outputs[-1].time and any(output.lines is not None for output in outputs):
+            files = ", ".join(str(output.samples) for output in outputs[:4])
+            raise ConfigError(
+                f"there are {len(outputs)} runs, and their logs do not say which is the newest: {files}", where=task,
+                hint="Name the log of one run, or add --repeats if they are runs of one model",
+            )  # fmt: skip
+
+
 def _name_file(path: Path, recorded: RecordedTask) -> Path:
     """The file that messages name. A record with a file for each task says which."""
     file = recorded.entry.results_file
     return path / file if file is not None and path.is_dir() else path
 
 
-def _format_samples(recorded: RecordedTask) -> Iterator[bytes]:
+def _format_samples(recorded: RecordedTask, *, needs_verdicts: bool) -> Iterator[bytes]:
     """The samples of a task, as lm_eval would write them: a sample for each doc and filter.
 
     Raises:
@@ -139,11 +162,13 @@ def _format_samples(recorded: RecordedTask) -> Iterator[bytes]:
     """
     rows = recorded.rows.rows
     filters = dict.fromkeys(key.partition(",")[2] for row in rows for key in row.metrics or ())
-    if not filters:
-        raise ConfigError("holds no verdict on any answer", hint="Compare runs that were graded, or grade both again")
+    if not filters and needs_verdicts:
+        raise ConfigError(
+            "holds no verdict on any answer", hint="Compare graded runs, or only the texts of both with --texts"
+        )
     for number, row in enumerate(rows):
         common = _format_doc(number, row, recorded)
-        for name in filters:
+        for name in filters or ("none",):
             metrics = {key.partition(",")[0]: value for key, value in _of_filter(row.metrics, name)}
             each = {key.partition(",")[0]: values for key, values in _of_filter(row.verdict_of_each, name)}
             sample = {**common, "filter": name, "metrics": list(metrics), **metrics}
