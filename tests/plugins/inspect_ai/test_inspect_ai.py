@@ -114,6 +114,24 @@ def test_several_scorers_and_scorers_with_several_values_are_metrics(tmp_path: P
     assert task.docs[0].filter_results["none"].metrics == {"match": 1.0, "ifeval/strict": 1.0, "ifeval/loose": 0.0}
 
 
+def test_the_first_scorer_is_the_main_one_even_where_a_sample_lacks_it(tmp_path: Path) -> None:
+    both = sample(2, scores={"a": {"value": "I"}, "b": {"value": "C"}})
+    rows = [sample(1, scores={"b": {"value": "C"}}), both]
+    run = read_any_run([write(tmp_path / "a.eval", log(rows))])
+    assert list(run.tasks["tests_sums"].docs[0].filter_results["none"].metrics) == ["a", "b"]
+    assert any("1 doc has no verdict" in note for note in run.notes)
+
+
+def test_messages_that_no_endpoint_takes_are_a_prompt_that_cannot_be_asked(tmp_path: Path) -> None:
+    row = sample(1)
+    row["messages"].insert(0, {"role": "user", "content": [5]})
+    path = write(tmp_path / "a.eval", log([row]))
+    assert "is a number and no object" in str(refuse(path))
+    row["messages"][0] = {"role": "user", "content": [{"type": "data", "data": {}}]}
+    path = write(tmp_path / "a.eval", log([row]))
+    assert values(read(path)) == [1.0]
+
+
 def test_epochs_are_repeated_answers_to_one_doc(tmp_path: Path) -> None:
     rows = [sample(number, "C" if epoch <= number else "I", epoch=epoch) for epoch in (1, 2, 3) for number in (1, 2)]
     task = read(write(tmp_path / "a.eval", log(rows, mean=0.5)))

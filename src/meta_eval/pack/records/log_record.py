@@ -17,6 +17,7 @@ from typing import Any
 from meta_eval.base.display import one_line, plural, quoted
 from meta_eval.base.errors import DataError, SourceError
 from meta_eval.base.hashing import hash_pieces, hash_text
+from meta_eval.base.inputs import format_json, parse_json
 from meta_eval.base.pack_names import is_name, join_names
 from meta_eval.base.thresholds import SAME_VALUE
 from meta_eval.pack.manifest import RecordEntry
@@ -164,7 +165,7 @@ class LogRecord(Record):
         answers = _group(logged.answers)
         if not answers:
             raise DataError("holds no answer", hint="Use the log of a run that ended")
-        metric = next((name for answer in logged.answers if not answer.fault for name in answer.verdicts), None)
+        metric = _find_main_metric(logged.answers)
         docs = [[answer for answer in some if not answer.fault and metric in answer.verdicts] for some in answers]
         graded = [some for some in docs if some]
         if metric is None or not graded:
@@ -173,7 +174,7 @@ class LogRecord(Record):
             raise DataError(
                 f"no answer has a verdict{first}", hint="Score the log first, or use the log of another run"
             )
-        rows = [_make_row(some) for some in graded]
+        rows = [_make_row(some, metric) for some in graded]
         if logged.has_stable_keys:
             _tell_apart(rows, [some[0].key for some in graded])
         prompts = Counter(row.prompt for row in rows if row.prompt)
@@ -226,6 +227,12 @@ class LogRecord(Record):
         return warnings
 
 
+def _find_main_metric(answers: Sequence[LoggedAnswer]) -> str | None:
+    """The metric that says whether an answer is right: the first of the answer with the most; None without any."""
+    verdicts = max((answer.verdicts for answer in answers if not answer.fault), key=len, default={})
+    return next(iter(verdicts), None)
+
+
 def _group(answers: Sequence[LoggedAnswer]) -> list[list[LoggedAnswer]]:
     """The answers of each doc, in the log's order.
 
@@ -249,16 +256,27 @@ def _clean_metric(name: str) -> str:
     return one_line(name.replace(",", "_"))[:100]
 
 
-def _make_row(answers: Sequence[LoggedAnswer]) -> RecordedDoc:
+def _format_prompt(prompt: str | Sequence[Mapping[str, Any]] | None) -> str:
+    """A prompt as text; messages as the body of a chat request, as far as they are one."""
+    if prompt is None or isinstance(prompt, str):
+        return prompt or ""
+    messages = [dict(message) for message in prompt]
+    try:
+        return format_chat_body(messages)
+    except DataError:
+        return format_json({"messages": messages})
+
+
+def _make_row(answers: Sequence[LoggedAnswer], metric: str) -> RecordedDoc:
     first, several = answers[0], len(answers) > 1
     doc: dict[str, Any] = {**first.question, "gold": first.gold}
     if first.other_golds:
         doc["other_golds"] = list(first.other_golds)
     if first.subtask is not None:
         doc["subtask_name"] = first.subtask
-    prompt = first.prompt or ""
-    text = prompt if isinstance(prompt, str) else format_chat_body([dict(message) for message in prompt])
+    text = _format_prompt(first.prompt)
     names = [name for name in first.verdicts if all(name in answer.verdicts for answer in answers)]
+    names.sort(key=lambda name: name != metric)
     values = {f"{_clean_metric(name)},none": [float(answer.verdicts[name]) for answer in answers] for name in names}
     shares = {key: some for key, some in values.items() if all(0 <= value <= 1 for value in some)}
     ends, tokens = [answer.finish_reason for answer in answers], [answer.completion_tokens for answer in answers]
@@ -323,6 +341,8 @@ def _take_exact_match(recorded: RecordedTask, metric_key: str, is_chat: set[bool
     if is_chat == {True, False}:
         raise SourceError("has prompts that are texts, and others that are chat messages", hint=hint)
     for row in rows:
+        if is_chat == {False}:
+            format_chat_body(parse_json(row.prompt)["messages"])
         answers = row.responses[0] if row.responses else []
         golds = [row.gold, *row.doc.pop("other_golds", ())]
         is_right = float(bool(answers[0]) and answers[0].strip() in [gold.strip() for gold in golds])
