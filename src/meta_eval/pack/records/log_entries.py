@@ -6,6 +6,7 @@ A log is data that nobody checked. `LogEntry` gives a value only if it has the w
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +18,11 @@ from meta_eval.base.inputs import (
     TooDeepError,
     describe_error,
     describe_form,
+    is_deep,
     open_data,
     open_regular,
     parse_json,
+    parse_loose_json,
     read_regular,
 )
 
@@ -34,6 +37,9 @@ MAX_LINE = 2**26
 
 # The bytes by which a log is recognised.
 _START = 2**13
+
+# How JSON writes half a pair of UTF-16; alone it is no text.
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 _HINT = "Use the file of a finished run, as it was written"
 
@@ -214,7 +220,13 @@ def parse_log(content: bytes, where: str) -> Any:
     if (form := describe_form(content[:8])) is not None:
         raise SourceError(f"cannot be read: {form}", where=where)
     try:
-        return parse_json(content.decode("utf-8-sig"))
+        text = content.decode("utf-8-sig")
+        if _SURROGATE.search(content):
+            return parse_json(text)
+        tree = parse_loose_json(text)
+        if is_deep(tree):
+            raise TooDeepError
+        return tree
     except TooDeepError as error:
         raise SourceError(str(error), where=where, hint=_HINT) from None
     except ValueError as error:
