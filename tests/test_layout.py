@@ -33,6 +33,7 @@ OPENERS = {
     "reports/html.py": "files that the wheel carries",
     "ask/journal.py": "its own journal, to append to",
     "ask/served.py": "an address, and no file",
+    "plugins/inspect_ai/inspect_files.py": "members of a zip that was opened through the door, each up to a limit",
     "plugins/engines/output.py": "the log that it appends to",
     "ask/watchdog.py": "/proc",
 }

@@ -124,6 +124,7 @@ if TYPE_CHECKING:
     from meta_eval.base.inputs import format_json as format_json
     from meta_eval.base.inputs import is_deep as is_deep
     from meta_eval.base.inputs import is_packed as is_packed
+    from meta_eval.base.inputs import open_data as open_data
     from meta_eval.base.inputs import open_parquet as open_parquet
     from meta_eval.base.inputs import open_regular as open_regular
     from meta_eval.base.inputs import parse_json as parse_json
@@ -207,7 +208,6 @@ if TYPE_CHECKING:
     from meta_eval.harness.families import remove_bos as remove_bos
     from meta_eval.harness.lm_eval_run import Run as Run
     from meta_eval.harness.lm_eval_run import TaskRun as TaskRun
-    from meta_eval.harness.lm_eval_run import read_run as read_run
     from meta_eval.harness.output_index import RESTORE_NAME as RESTORE_NAME
     from meta_eval.harness.output_index import TaskOutput as TaskOutput
     from meta_eval.harness.output_index import explain_wrong_time as explain_wrong_time
@@ -333,7 +333,19 @@ if TYPE_CHECKING:
     from meta_eval.pack.records.format import TextAnswer as TextAnswer
     from meta_eval.pack.records.format import TextRecord as TextRecord
     from meta_eval.pack.records.format_registry import explain_unreadable as explain_unreadable
+    from meta_eval.pack.records.log_entries import LogEntry as LogEntry
+    from meta_eval.pack.records.log_entries import find_logs as find_logs
+    from meta_eval.pack.records.log_entries import parse_log as parse_log
+    from meta_eval.pack.records.log_entries import peek_log as peek_log
+    from meta_eval.pack.records.log_entries import read_log as read_log
+    from meta_eval.pack.records.log_entries import read_log_lines as read_log_lines
+    from meta_eval.pack.records.log_entries import to_number as to_number
+    from meta_eval.pack.records.log_record import LoggedAnswer as LoggedAnswer
+    from meta_eval.pack.records.log_record import LoggedTask as LoggedTask
+    from meta_eval.pack.records.log_record import LogRecord as LogRecord
+    from meta_eval.pack.records.log_record import make_task_name as make_task_name
     from meta_eval.pack.records.next_token import score_by_next_token as score_by_next_token
+    from meta_eval.pack.records.record_runs import read_any_run as read_any_run
     from meta_eval.pack.records.recorded_docs import WARNING_TEXTS as WARNING_TEXTS
     from meta_eval.pack.records.recorded_docs import RecordedDoc as RecordedDoc
     from meta_eval.pack.records.recorded_docs import RecordedDocs as RecordedDocs

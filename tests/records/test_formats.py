@@ -15,13 +15,15 @@ from command import cli
 from noted import noted
 from packs import prepare, read_docs
 from places import REPOSITORY
+from runs import write_run
 
-from meta_eval import export, verify
+from meta_eval import compare, export, verify
 from meta_eval.base import extensions
 from meta_eval.base.errors import SourceError, UserError
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.pack.records import format_registry
 from meta_eval.pack.records.format import Place, Record, RecordFormat
+from meta_eval.reports.samples import read_samples
 
 EXAMPLE = REPOSITORY / "examples" / "csv_record.py"
 
@@ -91,6 +93,44 @@ def test_a_format_of_another_package_is_a_baseline(tmp_path: Path) -> None:
     assert (baseline.name, baseline.docs, baseline.docs_with_other_prompt) == (str(worse), 3, 0)
 
 
+ANSWERS = [
+    (f"{number} and 1 make", str(number + number % 7), str(number), int(number % 7 == 0)) for number in range(60)
+]
+
+
+@pytest.mark.usefixtures("installed")
+def test_two_such_runs_are_compared_as_two_of_lm_eval(tmp_path: Path) -> None:
+    right = [(prompt, gold, gold, 1) for prompt, _, gold, _ in ANSWERS]
+    found = compare(write(tmp_path / "a", "sums", right), write(tmp_path / "b", "sums", ANSWERS[::-1]))
+    (task,) = found.tasks
+    a, b = (
+        write_run(tmp_path / name, values)
+        for name, values in (("x", [1.0] * 60), ("y", [float(v[3]) for v in ANSWERS]))
+    )
+    (same,) = compare(a, b).tasks
+    assert (
+        task.drop is not None
+        and task.drop == same.drop
+        and found.summary == compare(a, b).summary.replace("meta_some", "sums")
+    )
+
+
+@pytest.mark.usefixtures("installed")
+def test_the_answers_of_such_runs_are_shown(tmp_path: Path) -> None:
+    run = write(tmp_path / "run", "sums", SUMS)
+    shown = list(read_samples(compare(run, run).tasks))
+    assert [(sample.prompt, sample.answers[0].text) for sample in shown] == [row[:2] for row in SUMS]
+
+
+@pytest.mark.usefixtures("installed")
+def test_only_the_chosen_tasks_of_such_a_run_are_read(tmp_path: Path) -> None:
+    run = write(tmp_path / "run", "sums", ANSWERS)
+    (run / "broken.csv").write_text("prompt,answer,gold,right\n,,,\n", encoding="utf-8")
+    assert [task.name for task in compare(run, run, tasks=["sums"]).tasks] == ["sums"]
+    with pytest.raises(UserError, match="broken: doc 0: has an empty prompt|broken, doc 0: has an empty prompt"):
+        compare(run, run)
+
+
 @pytest.mark.usefixtures("installed")
 def test_a_wrong_verdict_of_such_a_record_is_found(tmp_path: Path) -> None:
     run = write(tmp_path / "run", "sums", [*SUMS, ("5 and 5 make", "11", "10", 1)])
@@ -112,7 +152,7 @@ def test_without_the_package_such_a_folder_is_no_record(tmp_path: Path) -> None:
     run = write(tmp_path / "run", "sums", SUMS)
     with pytest.raises(UserError):
         prepare(tmp_path / "pack", "recorded", evals_dataset=str(run))
-    with pytest.raises(UserError, match=r"baseline: .* holds no recorded run in a known format \(.*lm-eval\)"):
+    with pytest.raises(UserError, match=r"baseline: .* holds no recorded run in a known format \(.*lm-eval.*\)"):
         prepare(tmp_path / "pack", "meta_gpqa", baseline=str(run))
 
 

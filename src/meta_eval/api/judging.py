@@ -332,12 +332,12 @@ class _Reading:
         return self._kept[key]
 
     def _read_anew(self, places: Sequence[Path | str], groups: Mapping[str, tuple[str, ...]] | None) -> Run:
-        from meta_eval.harness.lm_eval_run import read_run
         from meta_eval.pack.pack_match import match_pack
         from meta_eval.pack.prompt_lengths import make_token_counter
+        from meta_eval.pack.records.record_runs import read_any_run
 
         options, manifest = self._options, self.manifest
-        run = read_run(
+        run = read_any_run(
             [Path(place) for place in places],
             skip_damaged=options.skip_damaged,
             repeats=options.repeats,

@@ -12,7 +12,8 @@ from meta_eval.base.errors import ConfigError
 from meta_eval.base.logs import report_progress
 from meta_eval.base.thresholds import SAMENESS_MIN_DOCS
 from meta_eval.harness.doc_results import ResultsError
-from meta_eval.harness.lm_eval_run import Choice, Run, read_run
+from meta_eval.harness.lm_eval_run import Choice, Run
+from meta_eval.pack.records.record_runs import read_any_run
 from meta_eval.reports.report import RunProvenance
 from meta_eval.reports.texts_report import TextsReport
 
@@ -52,7 +53,10 @@ def build_texts_report(
     from meta_eval.judge.text_partings import compare_texts
 
     opened = [_open_table(table) for table in tables]
-    runs = [read_run(side, skip_damaged=skip_damaged, choice=Choice.of_names(tasks)) for side in (a, b)]
+    runs = [
+        read_any_run(side, skip_damaged=skip_damaged, choice=Choice.of_names(tasks), needs_verdicts=False)
+        for side in (a, b)
+    ]
     check_same_decoding(*runs)
     report_progress("reading texts")
     read = [read_run_texts(run, ", ".join(map(str, side))) for run, side in zip(runs, (a, b), strict=True)]

@@ -15,7 +15,6 @@ from meta_eval.base.inputs import read_table
 from meta_eval.harness.doc_results import ResultsError
 from meta_eval.harness.evaluator import Evaluator
 from meta_eval.harness.lm_eval_run import Run, TaskRun
-from meta_eval.harness.sample_files import open_samples
 from meta_eval.harness.sample_parser import read_arguments
 from meta_eval.pack.manifest import Manifest
 
@@ -182,7 +181,7 @@ def _read_texts(task: TaskRun, side: str, several: Counter[str]) -> Iterator[tup
     """Yield each text with the hash of its prompt, by doc. Count docs with several answers."""
     if task.samples_file is None:
         return
-    with open_samples(task.samples_file) as read:
+    with task.open_samples() as read:
         for doc in task.docs:
             sample = read(next(iter(doc.filter_results.values())))
             request = _read_request(task.task, doc.doc_id, sample)

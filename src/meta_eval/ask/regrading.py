@@ -24,7 +24,6 @@ from meta_eval.harness.lm_eval_run import Run, TaskRun, average_groups_again
 from meta_eval.harness.provenance import find_installed_lm_eval, make_grader_facts
 from meta_eval.harness.replay import Answers, read_recorded
 from meta_eval.harness.results_file import Aggregate, as_mapping, read_results_file
-from meta_eval.harness.sample_files import open_samples
 from meta_eval.harness.scores import compute_scores
 from meta_eval.pack.baseline import collect_graded_docs
 from meta_eval.pack.manifest import Manifest
@@ -138,7 +137,9 @@ class Regrader:
         grader = str(self._template_dir) if code.root == self._template_dir else code.source_label
         file = run.provenance.results_file
         rows = read_rows(
-            run, None if file is None else read_results_file(file), str(code.settings.get("output_type", _GENERATED))
+            run,
+            None if file is None or run.lines is not None else read_results_file(file),
+            str(code.settings.get("output_type", _GENERATED)),
         )
         clusters = [None] * len(rows.rows)
         check_rows(rows, clusters)
@@ -162,8 +163,7 @@ class Regrader:
 
 
 def _read_answers(run: TaskRun) -> list[Answers]:
-    assert run.samples_file is not None  # noqa: S101 (it has docs)
-    with open_samples(run.samples_file) as read_whole:
+    with run.open_samples() as read_whole:
         return [read_responses(read_whole(next(iter(doc.filter_results.values())))["resps"]) for doc in run.docs]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import os.path
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
@@ -20,11 +21,11 @@ from meta_eval.base.logs import report_progress
 from meta_eval.base.pack_names import expand_patterns, join_names, split_excluded
 from meta_eval.base.thresholds import SAME_VALUE
 from meta_eval.harness.clusters import Fields, check_fields, find_field
-from meta_eval.harness.doc_results import LOWER_IS_BETTER, DocResult, MetricValue, ResultsError
+from meta_eval.harness.doc_results import LOWER_IS_BETTER, DocResult, FilterResult, MetricValue, ResultsError
 from meta_eval.harness.output_index import OutputIndex, TaskOutput, explain_missing_samples, index_outputs
 from meta_eval.harness.provenance import Provenance, read_provenance
 from meta_eval.harness.results_file import Aggregate, GroupTotal, as_mapping, read_template_block
-from meta_eval.harness.sample_files import SamplesFile, read_samples
+from meta_eval.harness.sample_files import SamplesFile, open_samples, read_samples
 from meta_eval.harness.scores import check_averages
 
 Groups = Mapping[str, Sequence[str]]
@@ -106,7 +107,7 @@ class TaskRun:
     is not the score, so the docs do not keep their values."""
 
     samples_file: Path | None
-    """The samples file; `meta_eval.harness.sample_files.open_samples` reads whole samples."""
+    """The samples file, or the log of another harness; `open_samples` reads whole samples."""
 
     skipped: int
     """Damaged samples and docs that were left out."""
@@ -131,6 +132,17 @@ class TaskRun:
 
     higher_is_better: Mapping[str, bool] = field(default_factory=dict)
     """Whether more is better, for the metrics of which the results file says so."""
+
+    lines: Sequence[bytes] | None = field(default=None, repr=False)
+    """See `meta_eval.harness.output_index.TaskOutput`."""
+
+    def open_samples(self) -> AbstractContextManager[Callable[[FilterResult], dict[str, Any]]]:
+        """Give a function that reads the whole sample of an answer. Only for a task with samples.
+
+        Raises:
+            ResultsError: The file cannot be read, or has changed.
+        """
+        return open_samples(self.samples_file or Path(), self.lines)
 
 
 def find_disputed_metrics(*runs: TaskRun) -> frozenset[str]:
@@ -251,6 +263,7 @@ def read_run(
     clusters: Fields | None = None,
     choice: Choice | None = None,
     groups: Groups | None = None,
+    files: OutputIndex | None = None,
 ) -> Run:
     """Read the output of lm_eval.
 
@@ -263,12 +276,13 @@ def read_run(
         clusters: The field with the cluster of each doc, by task or by a pattern such as ``mmlu_*``.
         choice: The tasks to read; None for all.
         groups: Further groups that the choice may name, such as those of a pack.
+        files: What is in the paths; None to look for lm_eval's files there.
 
     Raises:
         ConfigError: ``clusters`` names an unknown task, or a field that no doc has.
         ResultsError: There is no output, no task can be read, or the files are of several models.
     """
-    files = index_outputs(paths, skip_damaged=skip_damaged)
+    files = files or index_outputs(paths, skip_damaged=skip_damaged)
     notes = [f"left out: {error}" for error in files.damaged.values() if skip_damaged]
     if not files.tasks and not notes:
         packed = next((file for path in paths for file in sorted(path.rglob("*")) if is_packed(file)), None)
@@ -304,6 +318,7 @@ def read_run(
         faults[None] = unknown[0]
     unchosen = [name for name in files.tasks if name not in names]
     damaged = [name for name, read in runs.items() if not read]
+    notes += files.notes
     notes += [f"left out by name: {', '.join(unchosen)}"] if unchosen else []
     notes += [f"left out, since all files of it are damaged: {', '.join(damaged)}"] if damaged else []
     check_one_model({task: result.provenance for task, result in tasks.items()})
@@ -446,6 +461,7 @@ def _read(
         samples = read_samples(
             task_files.samples,
             offset=task_files.offset,
+            lines=task_files.lines,
             skip_damaged=skip_damaged,
             filters=filters,
             may_be_nan=others,
@@ -486,6 +502,7 @@ def _read(
         lower_is_better=results.lower_is_better(task_files.task) if results else LOWER_IS_BETTER,
         is_chat=block.get("asked_as") == "chat",
         higher_is_better=results.read_directions(task_files.task) if results else {},
+        lines=task_files.lines,
     )
 
 

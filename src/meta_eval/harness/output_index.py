@@ -82,6 +82,9 @@ class TaskOutput:
     damage: ResultsError | None = None
     """The error of an unreadable results file next to the samples."""
 
+    lines: Sequence[bytes] | None = None
+    """Its samples as lm-eval would write them, if another harness wrote the file in ``samples``; else None."""
+
     def take_results(self, results_file: ResultsFile) -> None:
         """Set the results file, and its embedded samples if there are no others."""
         self.results = results_file.path
@@ -91,11 +94,12 @@ class TaskOutput:
 
 @dataclass(frozen=True, slots=True)
 class OutputIndex:
-    """The invocations of each task, newest first; the parsed results files; and errors of the others."""
+    """The invocations of each task, newest first; the parsed results files; errors of the others; and notes."""
 
     tasks: Mapping[str, Sequence[TaskOutput]]
     results: Mapping[Path, ResultsFile]
     damaged: Mapping[Path, ResultsError] = field(default_factory=dict)
+    notes: Sequence[str] = ()
 
     def unknown_damage(self) -> list[ResultsError]:
         """Errors of results files with unknown tasks: there are no samples of the same time next to them."""

@@ -87,6 +87,12 @@ def read_raw_samples(path: Path, offset: int | None = None) -> Iterator[RawSampl
         raise ResultsError(f"cannot be read ({error.strerror})", where=str(path)) from None
 
 
+def _number_samples(path: Path, lines: Sequence[bytes]) -> Iterator[RawSample]:
+    """Samples in memory. The offset of each is its number."""
+    for number, line in enumerate(lines):
+        yield RawSample(f"{path}, sample {number + 1}", number, line, False)
+
+
 def _lines(path: Path, file: BinaryIO) -> Iterator[RawSample]:
     offset, number = 0, 1
     line = file.readline(MAX_SAMPLE_BYTES + 1)
@@ -268,6 +274,7 @@ def read_samples(
     path: Path,
     *,
     offset: int | None = None,
+    lines: Sequence[bytes] | None = None,
     skip_damaged: bool = False,
     filters: Sequence[str] = (),
     may_be_nan: Container[str] = (),
@@ -279,6 +286,7 @@ def read_samples(
     Args:
         path: The file.
         offset: See `read_raw_samples`.
+        lines: The samples themselves, if the file is another harness's; ``path`` then only names their place.
         skip_damaged: Leave damaged samples out, with a note, instead of refusing the file.
         filters: The task's filters in order, for samples without a filter name (lm-eval before 0.4.7). The first sample
             of a doc belongs to the first filter, and so on.
@@ -293,7 +301,7 @@ def read_samples(
     """
     reading = _SampleFileReading(path, tuple(filters))
     samples = 0
-    for raw_sample in read_raw_samples(path, offset):
+    for raw_sample in read_raw_samples(path, offset) if lines is None else _number_samples(path, lines):
         samples += 1
         try:
             with locating(raw_sample.where):
@@ -320,12 +328,21 @@ def read_samples(
 
 
 @contextmanager
-def open_samples(path: Path) -> Iterator[Callable[[FilterResult], dict[str, Any]]]:
+def open_samples(
+    path: Path, lines: Sequence[bytes] | None = None
+) -> Iterator[Callable[[FilterResult], dict[str, Any]]]:
     """Give a function that reads the whole sample of an answer.
+
+    Args:
+        path: The samples file.
+        lines: See `read_samples`.
 
     Raises:
         ResultsError: The file cannot be read, or has changed.
     """
+    if lines is not None:
+        yield lambda answer: parse_sample(lines[answer.offset], cut=False)
+        return
     try:
         with open_regular(path, buffering=_BUFFER_OF_ONE) as file:
 

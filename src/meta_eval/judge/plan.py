@@ -18,7 +18,7 @@ from meta_eval.base.inputs import describe_error, read_table
 from meta_eval.base.thresholds import ALPHA, CAP, MARGIN, MAX_PLANNED_RUNS, PLANNED_FLIPS, SAME_VERDICT, SURE, Weighting
 from meta_eval.harness.clusters import make_given_key, name_clusters
 from meta_eval.harness.doc_results import DocResult, ResultsError, find_cluster_names
-from meta_eval.harness.lm_eval_run import TaskRun, read_run
+from meta_eval.harness.lm_eval_run import TaskRun
 from meta_eval.harness.scores import compute_scores
 from meta_eval.judge.caps import compute_task_caps
 from meta_eval.judge.decide import decide_outcome
@@ -26,6 +26,7 @@ from meta_eval.judge.gate import Gate
 from meta_eval.judge.pair import TaskPair, find_verdict_metric
 from meta_eval.judge.pair_alarms import pair_second_answers
 from meta_eval.pack.manifest import Manifest, TaskEntry, read_manifest
+from meta_eval.pack.records.record_runs import read_any_run
 from meta_eval.stats import Drop
 from meta_eval.stats.identical import (
     FlipKind,
@@ -409,7 +410,7 @@ def measure_flips(results: Sequence[Path]) -> dict[str, TaskFlips]:
     Raises:
         UserError: They cannot be read, or no task was answered twice.
     """
-    run = read_run(list(results), repeats=True)
+    run = read_any_run(list(results), repeats=True)
     flips: dict[str, TaskFlips] = {}
     for name, task in run.tasks.items():
         pairs = pair_second_answers(task) or _pair_runs(run.all_runs(name))

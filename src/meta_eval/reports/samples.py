@@ -14,13 +14,11 @@ import zlib
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO, Any
 
 from meta_eval.base.inputs import parse_json
 from meta_eval.harness import doc_results, sample_parser
 from meta_eval.harness.doc_results import PerplexityParts
-from meta_eval.harness.sample_files import open_samples
 from meta_eval.harness.scores import compute_scores
 from meta_eval.judge.decision import TaskDecision
 from meta_eval.reports.report import ShownAnswer, ShownSample
@@ -49,7 +47,7 @@ def read_samples(tasks: Iterable[TaskDecision], *, count_tokens: Counter | None 
         if any(score is None or scores[0] is None or score.doc_indices != scores[0].doc_indices for score in scores):
             continue
         with ExitStack() as stack:
-            read = [stack.enter_context(open_samples(run.samples_file or Path())) for run in source.runs]
+            read = [stack.enter_context(run.open_samples()) for run in source.runs]
             known_scores = [score for score in scores if score is not None]
             name = source.metric.partition(",")[2]
             for number, position in enumerate(known_scores[0].doc_indices):

@@ -16,7 +16,8 @@ from noted import noted
 from one_task import run
 from packs import prepare, read_docs
 
-from meta_eval import export, grade, report, verify
+from meta_eval import compare, export, grade, report, verify
+from meta_eval.api import compare_texts
 from meta_eval.ask.request import Request, read_conversation
 from meta_eval.base.errors import UserError
 from meta_eval.pack.manifest import read_manifest
@@ -163,6 +164,25 @@ def test_another_pair_is_a_baseline(pair: Path, tmp_path: Path) -> None:
     (baseline,) = read_manifest(pack).tasks["words"].baseline
     assert (baseline.model, baseline.docs, baseline.docs_with_other_prompt) == ("older", 10, 0)
     assert verify(pack).passed
+
+
+def test_two_pairs_are_compared_without_a_pack(pair: Path, tmp_path: Path) -> None:
+    """By their texts; by verdicts where golds say what is right."""
+    other = tmp_path / "other"
+    other.mkdir()
+    write(other / "words_requests.jsonl", [request(number) for number in range(10)])
+    write(other / "output.jsonl", results(n3="drei"))
+    with pytest.raises(
+        UserError, match="holds no verdict on any answer. Compare graded runs, or only the texts of both"
+    ):
+        compare(pair, other)
+    found = compare_texts(pair, other).comparison
+    assert [(parting.task, parting.doc) for parting in found.partings] == [("words", 3)]
+    for folder in (pair, other):
+        golds = [{"custom_id": f"q-{number}", "gold": word} for number, word in enumerate(WORDS)]
+        write(folder / "words_golds.jsonl", golds)
+    (task,) = compare(pair, other).tasks
+    assert task.docs == 10 and task.drop is not None and task.drop.value == pytest.approx(0.1)
 
 
 def test_requests_without_an_answer_are_left_out_and_counted(pair: Path) -> None:

@@ -85,7 +85,8 @@ class Reading:
     """The tokenizer of the model that is evaluated; None where it is not on this machine."""
 
     output_type: str | None = None
-    """The task's output type, when reading the baseline of a pack; None when making a pack of the record."""
+    """The task's output type, when reading the baseline of a pack or a run to compare; None when making a pack of the
+    record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +136,10 @@ class RecordedTask:
 
     about: object = None
     """Data that the format keeps for its own `Record.grader`."""
+
+    grader: str | None = None
+    """The record's own grader in words, with its settings; None if unknown. Two records with other words were graded in
+    another way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,13 +220,27 @@ class RecordFormat(ABC):
 
         Args:
             place: One that `detect` takes.
-            run: The time of the run, or the start of that text; None if there is only one run.
+            run: The time of the run, or the start of that text; where files hold runs of several models, also the
+                model. None if there is only one run.
             names: The requested tasks and groups.
 
         Raises:
             ConfigError: A task has several runs and ``run`` names none of them, or no run has this time.
             SourceError: A file is missing, gated, cut off or corrupt.
         """
+
+    def open_runs(self, place: Place) -> Sequence[Record]:
+        """Open every run of a place, for a comparison: here, the only one.
+
+        Of several runs of a task, the one with the latest `RecordEntry.time` counts, or all as repeats.
+
+        Args:
+            place: A folder or file that `detect` takes.
+
+        Raises:
+            ConfigError, SourceError: As of `open_run`.
+        """
+        return [self.open_run(place, None, (ALL,))]
 
     def open_tasks(self, place: Place, config: Config, config_place: ValuePlace) -> TaskSource:
         """Open what a pack is made of: here, the run and the graders that `Record` finds for it.

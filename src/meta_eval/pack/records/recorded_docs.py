@@ -24,7 +24,6 @@ from meta_eval.harness.families import choose_bos, remove_bos
 from meta_eval.harness.lm_eval_run import TaskRun
 from meta_eval.harness.provenance import Provenance, read_provenance
 from meta_eval.harness.results_file import ResultsFile
-from meta_eval.harness.sample_files import open_samples
 from meta_eval.harness.sample_parser import list_metrics, read_arguments
 from meta_eval.pack.task_choice import ROLLING
 
@@ -71,7 +70,16 @@ class RecordedDoc:
     """How the answer ended, as in samples; None if unknown."""
 
     completion_tokens: int | None = None
-    """The tokens of the answer, with its reasoning; None if unknown."""
+    """The tokens of the answer, with its reasoning; None if unknown. Of several answers, their sum."""
+
+    extracted: tuple[str | None, ...] | None = None
+    """What the record's grader took from each answer; None if unknown."""
+
+    verdict_of_each: dict[str, list[float]] | None = None
+    """For several answers, the verdicts by ``metric,filter``, each from 0 to 1; else None."""
+
+    finish_reasons: tuple[str | None, ...] | None = None
+    """For several answers, how each ended; else None."""
 
 
 @dataclass(slots=True)
@@ -167,8 +175,7 @@ def read_rows(run: TaskRun, results: ResultsFile | None, output_type: str) -> Re
     """
     bos = find_bos(results)
     reading = _SampleReading(output_type, bos, _read_token_limit(results, run.task))
-    assert run.samples_file is not None  # noqa: S101 (a record has samples)
-    with open_samples(run.samples_file) as read_whole:
+    with run.open_samples() as read_whole:
         for doc in run.docs:
             samples = {name: read_whole(answer) for name, answer in doc.filter_results.items()}
             with locating(f"doc {doc.doc_id}", behind=", "):

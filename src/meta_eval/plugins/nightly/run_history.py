@@ -27,8 +27,8 @@ from meta_eval.sockets import (
     hash_json,
     parse_json,
     parse_time,
+    read_any_run,
     read_regular,
-    read_run,
     replace_file,
 )
 
@@ -98,7 +98,7 @@ def read_past_run(results: Sequence[Path], *, name: str = "", new_level: bool = 
     """Read the verdicts of a run from its results.
 
     Args:
-        results: As of `read_run`.
+        results: As of `read_any_run`.
         name: What it is a run of.
         new_level: Whether a change is accepted with this run.
 
@@ -106,7 +106,7 @@ def read_past_run(results: Sequence[Path], *, name: str = "", new_level: bool = 
         ResultsError: They cannot be read.
         HistoryError: No task has verdicts on docs, or the name is unfit.
     """
-    run = read_run(results)
+    run = read_any_run(results)
     tasks = {task: verdicts for task, result in run.tasks.items() if (verdicts := _verdicts(result)) is not None}
     where = ", ".join(map(str, results))
     if not tasks:

@@ -1,0 +1,359 @@
+"""A record made of the log of another harness: answers with the verdicts that the harness gave.
+
+A format reads its files to `LoggedAnswer`, and `LogRecord` does the rest: answers to one question become a doc, docs
+are paired by content, and what has no verdict is left out and counted. The grader of a log is its own. A pack needs one
+that runs here: the exact match with the right answer, where it gives every recorded verdict.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from meta_eval.base.display import one_line, plural, quoted
+from meta_eval.base.errors import DataError, SourceError
+from meta_eval.base.hashing import hash_pieces, hash_text
+from meta_eval.base.inputs import format_json, parse_json
+from meta_eval.base.pack_names import is_name, join_names
+from meta_eval.base.thresholds import SAME_VALUE
+from meta_eval.pack.manifest import RecordEntry
+from meta_eval.pack.records.format import ALL, Grader, Reading, Record, RecordedScore, RecordedTask
+from meta_eval.pack.records.recorded_docs import RecordedDoc, RecordedDocs, format_chat_body, format_doc
+from meta_eval.pack.records.task_code import make_grader_code
+from meta_eval.stats import mean
+
+# What the shipped grader of exact matches calls its verdict.
+_EXACT = "em,none"
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedAnswer:
+    """An answer of a model, as a harness logged it."""
+
+    key: str
+    """The log's id of the question. Answers with one key are answers to one doc."""
+
+    question: Mapping[str, Any]
+    """What the doc is, without what differs from run to run: docs of two logs with the same content are one doc."""
+
+    gold: str
+    """The right answer; empty if there is none."""
+
+    answer: str | None
+    """The model's output; None if the log does not have it."""
+
+    verdicts: Mapping[str, float]
+    """By metric; the first says whether the answer is right. From 0 to 1, or in the metric's own unit. Empty if the
+    harness gave none."""
+
+    prompt: str | Sequence[Mapping[str, Any]] | None = None
+    """What the model was sent, as text or as chat messages; None if the log does not say."""
+
+    repeat: int = 0
+    """Which of several answers to the question it is."""
+
+    extracted: str | None = None
+    """What the harness took from the answer; None if unknown."""
+
+    finish_reason: str | None = None
+    """How it ended: ``stop``, ``length``, ``content_filter`` or ``tool_calls``; None if unknown."""
+
+    completion_tokens: int | None = None
+    """Its tokens, with its reasoning; None if unknown."""
+
+    fault: str | None = None
+    """Why there is no answer, a clause; None if there is one."""
+
+    subtask: str | None = None
+    """Its subtask; None if the task has none."""
+
+    other_golds: tuple[str, ...] = ()
+    """Further right answers."""
+
+
+@dataclass(slots=True)
+class LoggedTask:
+    """A task of a log."""
+
+    name: str
+    """Its name in the log."""
+
+    answers: Sequence[LoggedAnswer]
+    """In the log's order."""
+
+    harness: str
+    """The harness that wrote it."""
+
+    model: str | None = None
+    """The model; None if unknown."""
+
+    time: str | None = None
+    """When it was run, ISO 8601 without a zone, in UTC; None if unknown."""
+
+    file: str | None = None
+    """The name of its file inside the place; None if the place is the file."""
+
+    generation: Mapping[str, Any] | None = None
+    """The settings of generation, by lm-eval's names; None if unknown."""
+
+    scores: Mapping[str, float] = field(default_factory=dict)
+    """The log's own means over all docs, by metric. They are compared with the verdicts."""
+
+    rounding: float = 0.51e-4
+    """How far ``scores`` may be from the means of the verdicts."""
+
+    grader: str | None = None
+    """The harness's grader in words, with its settings; None if unknown."""
+
+    version: str | None = None
+    """The task's version; None if unknown."""
+
+    shots: int | None = None
+    """Number of examples before each question; None if unknown."""
+
+    missing: int = 0
+    """Docs of the task that were not run."""
+
+    warnings: Sequence[str] = ()
+    """What a reader has to know, each a clause."""
+
+    has_stable_keys: bool = False
+    """Whether a key names the same question in every run. Keys then tell questions apart whose content is the same,
+    which are otherwise paired in their order."""
+
+    obstacle: str | None = None
+    """Why it cannot be asked again, a clause; None if nothing is known to prevent it."""
+
+
+def make_task_name(name: str) -> str:
+    """The name of a task for lm-eval: other characters become ``_``. A name in another script gets a hash, so that two
+    such names differ."""
+    made = re.sub(r"[^A-Za-z0-9_.:+-]+", "_", name).lstrip("-.:+")[:100]
+    made = made if name.isascii() and made else f"{made or '_'}{hash_text(name)[:8]}"
+    return made if is_name(made) else f"_{hash_text(name)[:8]}"
+
+
+class LogRecord(Record):
+    """A run of another harness.
+
+    Args:
+        name: The place, as the user wrote it.
+        tasks: The tasks of the run.
+
+    Raises:
+        SourceError: There is no task, or two have one name.
+    """
+
+    def __init__(self, name: str, tasks: Sequence[LoggedTask]) -> None:
+        names = [make_task_name(task.name) for task in tasks]
+        if not tasks:
+            raise SourceError("holds no task", where=name)
+        if twice := [task for task, count in Counter(names).items() if count > 1]:
+            raise SourceError(
+                f"holds {join_names(twice, 3)} more than once", where=name, hint="Name the file of one run"
+            )
+        self.name, self.tasks = name, tuple(names)
+        self.groups = {ALL: self.tasks}
+        self._tasks = dict(zip(names, tasks, strict=True))
+
+    def read(self, task: str, reading: Reading) -> RecordedTask:
+        logged = self._tasks[task]
+        answers = _group(logged.answers)
+        if not answers:
+            raise DataError("holds no answer", hint="Use the log of a run that ended")
+        metric = _find_main_metric(logged.answers)
+        docs = [[answer for answer in some if not answer.fault and metric in answer.verdicts] for some in answers]
+        graded = [some for some in docs if some]
+        if metric is None or not graded:
+            faults = [answer.fault for answer in logged.answers if answer.fault]
+            first = f"; the first: {one_line(faults[0])[:200]}" if faults else ""
+            raise DataError(
+                f"no answer has a verdict{first}", hint="Score the log first, or use the log of another run"
+            )
+        rows = [_make_row(some, metric) for some in graded]
+        if logged.has_stable_keys:
+            _tell_apart(rows, [some[0].key for some in graded])
+        prompts = Counter(row.prompt for row in rows if row.prompt)
+        counts = {
+            "unanswered": len(docs) - len(graded),
+            "partial_run": logged.missing,
+            "duplicate_prompts": sum(prompts.values()) - len(prompts),
+        }
+        is_chat = {isinstance(answer.prompt, str) for some in graded for answer in some if answer.prompt is not None}
+        recorded = RecordedTask(
+            rows=RecordedDocs(
+                rows, dict(logged.generation or {}), None, {name: count for name, count in counts.items() if count},
+                asked_as="chat" if is_chat == {False} else "text",
+            ),
+            output_type="generate_until",
+            revision="sha256:" + hash_pieces(f"{answer!r}\n" for answer in logged.answers),
+            entry=RecordEntry(
+                model=logged.model, time=logged.time, results_file=logged.file, lm_eval=None, backend=logged.harness,
+                bos_text=None, chat_template=is_chat == {False}, task_version=logged.version,
+                shots=None if logged.shots is None else str(logged.shots),
+            ),
+            benchmark=logged.name,
+            specs=[f"{name},none" for name in dict.fromkeys(name for some in graded for name in some[0].verdicts)],
+            about=logged,
+            grader=logged.grader,
+        )  # fmt: skip
+        recorded.warnings = [*_list_warnings(logged, docs, counts), *self._compare_scores(recorded, logged)]
+        if reading.output_type is None:
+            _take_exact_match(recorded, f"{metric},none", is_chat, logged)
+        return recorded
+
+    def grader(self, task: str, recorded: RecordedTask, reading: Reading) -> Grader:  # noqa: ARG002
+        return Grader(make_grader_code("exact_match", task), _EXACT)
+
+    def _compare_scores(self, recorded: RecordedTask, logged: LoggedTask) -> list[str]:
+        """Take the log's own means that its verdicts give; of each other a warning."""
+        rows, warnings, scores = recorded.rows.rows, [], {}
+        for metric, value in logged.scores.items():
+            key = f"{_clean_metric(metric)},none"
+            values = [row.metrics[key] for row in rows if row.metrics and key in row.metrics]
+            if not values:
+                continue
+            if math.isclose(mean(values), value, abs_tol=max(SAME_VALUE, logged.rounding)):
+                scores[key] = RecordedScore(mean(values))
+            else:
+                warnings.append(
+                    f"its log says {metric} {value:.4f}, and its verdicts give {mean(values):.4f}: these count"
+                )
+        recorded.scores = scores
+        return warnings
+
+
+def _find_main_metric(answers: Sequence[LoggedAnswer]) -> str | None:
+    """The metric that says whether an answer is right: the first of the answer with the most; None without any."""
+    verdicts = max((answer.verdicts for answer in answers if not answer.fault), key=len, default={})
+    return next(iter(verdicts), None)
+
+
+def _group(answers: Sequence[LoggedAnswer]) -> list[list[LoggedAnswer]]:
+    """The answers of each doc, in the log's order.
+
+    Raises:
+        DataError: One is there twice, or answers of a doc are to different questions.
+    """
+    docs: dict[str, dict[int, LoggedAnswer]] = {}
+    for answer in answers:
+        others = docs.setdefault(answer.key, {})
+        if answer.repeat in others:
+            raise DataError(f"holds {quoted(answer.key)} twice", hint="Use the log of one run, as it was written")
+        first = next(iter(others.values()), answer)
+        if (first.question, first.gold) != (answer.question, answer.gold):
+            raise DataError(f"holds two questions with the id {quoted(answer.key)}", hint="Use the log of one run")
+        others[answer.repeat] = answer
+    return [[some[repeat] for repeat in sorted(some)] for some in docs.values()]
+
+
+def _clean_metric(name: str) -> str:
+    """A metric's name without the comma that separates it from its filter."""
+    return one_line(name.replace(",", "_"))[:100]
+
+
+def _format_prompt(prompt: str | Sequence[Mapping[str, Any]] | None) -> str:
+    """A prompt as text; messages as the body of a chat request, as far as they are one."""
+    if prompt is None or isinstance(prompt, str):
+        return prompt or ""
+    messages = [dict(message) for message in prompt]
+    try:
+        return format_chat_body(messages)
+    except DataError:
+        return format_json({"messages": messages})
+
+
+def _make_row(answers: Sequence[LoggedAnswer], metric: str) -> RecordedDoc:
+    first, several = answers[0], len(answers) > 1
+    doc: dict[str, Any] = {**first.question, "gold": first.gold}
+    if first.other_golds:
+        doc["other_golds"] = list(first.other_golds)
+    if first.subtask is not None:
+        doc["subtask_name"] = first.subtask
+    text = _format_prompt(first.prompt)
+    names = [name for name in first.verdicts if all(name in answer.verdicts for answer in answers)]
+    names.sort(key=lambda name: name != metric)
+    values = {f"{_clean_metric(name)},none": [float(answer.verdicts[name]) for answer in answers] for name in names}
+    shares = {key: some for key, some in values.items() if all(0 <= value <= 1 for value in some)}
+    ends, tokens = [answer.finish_reason for answer in answers], [answer.completion_tokens for answer in answers]
+    cut = next((end for end in ("length", "content_filter") if end in ends), None)
+    known_tokens = [count for count in tokens if count is not None]
+    extracted, texts = tuple(answer.extracted for answer in answers), [answer.answer for answer in answers]
+    return RecordedDoc(
+        doc=doc,
+        prompt=text,
+        continuations=(),
+        question_hash=hash_text(format_doc(doc)),
+        prompt_hash=hash_text(text),
+        gold=first.gold,
+        responses=None if None in texts else [texts],
+        metrics={key: mean(some) for key, some in values.items()},
+        finish_reason=cut or (None if None in ends else ends[0] if not several else "stop"),
+        completion_tokens=sum(known_tokens) if len(known_tokens) == len(tokens) else None,
+        extracted=None if None in extracted else extracted,
+        verdict_of_each=shares if several else None,
+        finish_reasons=tuple(ends) if several else None,
+    )
+
+
+def _tell_apart(rows: Sequence[RecordedDoc], keys: Sequence[str]) -> None:
+    """Put the key into docs whose content another doc has, too."""
+    counts = Counter(row.question_hash for row in rows)
+    for row, key in zip(rows, keys, strict=True):
+        if counts[row.question_hash] > 1:
+            row.doc["key"] = key
+            row.question_hash = hash_text(format_doc(row.doc))
+
+
+def _list_warnings(logged: LoggedTask, docs: Sequence[Sequence[LoggedAnswer]], counts: Mapping[str, int]) -> list[str]:
+    warnings = list(logged.warnings)
+    if counts["unanswered"]:
+        fault = next((answer.fault for answer in logged.answers if answer.fault), None)
+        first = f"; the first: {one_line(fault)[:200]}" if fault else ""
+        words = "doc has no verdict in the log, and is left out"
+        many = "docs have no verdict in the log, and are left out"
+        number = counts["unanswered"]
+        warnings.append(f"{number:,} {words if number == 1 else many}{first}")
+    lost = sum(1 for answer in logged.answers if answer.fault) - sum(not some for some in docs)
+    if lost > 0 and any(len(some) > 1 for some in docs):
+        warnings.append(f"{plural(lost, 'repeated answer')} failed, and the others of their docs count")
+    return warnings
+
+
+def _take_exact_match(recorded: RecordedTask, metric_key: str, is_chat: set[bool], logged: LoggedTask) -> None:
+    """Grade by exact match, as a pack can; the recorded verdicts must be the same.
+
+    Raises:
+        SourceError: They are not, or the log does not say what was sent.
+    """
+    rows, verdicts = recorded.rows.rows, []
+    hint = "`meta-eval compare` reads its verdicts; for a pack, record the task with `lm_eval --log_samples`"
+    if logged.obstacle:
+        raise SourceError(f"cannot be asked again: {logged.obstacle}", hint=hint)
+    if not is_chat or not all(row.prompt and row.responses for row in rows):
+        raise SourceError(
+            "does not say what the model was sent and what it answered, so that it cannot be asked again", hint=hint
+        )
+    if is_chat == {True, False}:
+        raise SourceError("has prompts that are texts, and others that are chat messages", hint=hint)
+    for row in rows:
+        if is_chat == {False}:
+            format_chat_body(parse_json(row.prompt)["messages"])
+        answers = row.responses[0] if row.responses else []
+        golds = [row.gold, *row.doc.pop("other_golds", ())]
+        is_right = float(bool(answers[0]) and answers[0].strip() in [gold.strip() for gold in golds])
+        if len(answers) > 1 or (row.metrics or {}).get(metric_key) != is_right:
+            grader = f" ({logged.grader:.200})" if logged.grader else ""
+            raise SourceError(
+                f"was graded by {logged.harness}{grader}, which meta-eval does not run: an exact match with the right "
+                "answer does not give the recorded verdicts",
+                hint=hint,
+            )
+        row.doc = {**row.doc, "query": row.prompt, "gold": row.gold, "golds": golds}
+        row.metrics = {_EXACT: is_right}
+        verdicts.append(is_right)
+    recorded.specs, recorded.scores = [_EXACT], {_EXACT: RecordedScore(mean(verdicts))}

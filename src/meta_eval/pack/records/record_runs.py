@@ -1,0 +1,257 @@
+"""Reads the runs of any harness for a comparison: lm_eval's files, or else what a record format reads.
+
+A record has docs with verdicts. Here each doc becomes a sample as lm_eval would write it, and the record's scores
+become a results file, both in memory. So pairs, repeats, alarms and reports are those of lm_eval's runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from meta_eval.base.errors import ConfigError, locating
+from meta_eval.base.inputs import format_json, parse_json
+from meta_eval.base.logs import report_progress
+from meta_eval.harness.clusters import Fields
+from meta_eval.harness.doc_results import ResultsError
+from meta_eval.harness.lm_eval_run import Choice, Groups, Run, read_run
+from meta_eval.harness.output_index import OutputIndex, TaskOutput, parse_time
+from meta_eval.harness.results_file import ResultsFile
+from meta_eval.pack.records.format import ALL, Place, Reading, Record, RecordedTask, RecordFormat
+from meta_eval.pack.records.recorded_docs import RecordedDoc
+
+# A record is read as a baseline: an answer that is its own gold has no verdict.
+_READING = Reading(Path("meta_template"), output_type="generate_until")
+
+_MISSING = ("unanswered", "partial_run")
+
+
+def read_any_run(
+    paths: Sequence[Path],
+    *,
+    skip_damaged: bool = False,
+    repeats: bool = False,
+    count_tokens: Callable[[str], int] | None = None,
+    clusters: Fields | None = None,
+    choice: Choice | None = None,
+    groups: Groups | None = None,
+    needs_verdicts: bool = True,
+) -> Run:
+    """Read a run: the output of lm_eval, or logs that a record format reads.
+
+    Args:
+        paths: Folders and files. ``FILE#RUN`` chooses one of several runs of a log, by what `RecordFormat.open_run`
+            takes.
+        skip_damaged, repeats, count_tokens, clusters, choice, groups: See `read_run`.
+        needs_verdicts: Refuse a log without verdicts, of which only the texts can be compared.
+
+    Raises:
+        UserError: As of `read_run`, or a log cannot be read.
+    """
+
+    def read(files: OutputIndex | None) -> Run:
+        return read_run(
+            paths, skip_damaged=skip_damaged, repeats=repeats, count_tokens=count_tokens, clusters=clusters,
+            choice=choice, groups=groups, files=files,
+        )  # fmt: skip
+
+    try:
+        return read(None)
+    except ResultsError:
+        places = [_split_run(path) for path in paths]
+        formats = [_find_other_format(place) for place, _ in places]
+        if None in formats:
+            raise
+    records = [
+        record
+        for (place, run), of in zip(places, formats, strict=True)
+        if of is not None
+        for record in (of.open_runs(place) if run is None else [of.open_run(place, run, (ALL,))])
+    ]
+    index = index_records(records, choice or Choice(), groups or {}, needs_verdicts=needs_verdicts)
+    if not repeats:
+        _check_times(index)
+    return read(index)
+
+
+def _split_run(path: Path) -> tuple[Place, str | None]:
+    """The place, and the run that is meant."""
+    name, sign, run = str(path).rpartition("#")
+    if not sign or path.exists():
+        return Place(str(path), path), None
+    return Place(str(path), Path(name)), run
+
+
+def _find_other_format(place: Place) -> RecordFormat | None:
+    """The format of a place; None if it is lm_eval's, or none."""
+    from meta_eval.pack.records.format_registry import find_format
+    from meta_eval.pack.records.lm_eval_record import LmEvalFormat
+
+    if place.path is None or not place.path.exists():
+        return None
+    found = find_format(place)
+    return None if found is None or isinstance(found, LmEvalFormat) or not found.holds_runs else found
+
+
+def index_records(
+    records: Sequence[Record], choice: Choice, groups: Groups, *, needs_verdicts: bool = True
+) -> OutputIndex:
+    """Read the chosen tasks of records.
+
+    Args:
+        records: The runs.
+        choice: The tasks. Others are listed, and not read.
+        groups: Groups that the choice may name.
+        needs_verdicts: See `read_any_run`.
+
+    Raises:
+        UserError: A task cannot be read, or has no verdict.
+    """
+    tasks: dict[str, list[TaskOutput]] = {}
+    results: dict[Path, ResultsFile] = {}
+    notes: list[str] = []
+    for record in records:
+        chosen = choice.of(record.tasks, {**groups, **record.groups})
+        for name in record.tasks:
+            path = _split_run(Path(record.name))[0].path or Path()
+            if name not in chosen:
+                tasks.setdefault(name, []).append(TaskOutput(name, ""))
+                continue
+            report_progress(f"reading {name}")
+            with locating(f"{record.name}, {name}"):
+                recorded = record.read(name, _READING)
+                lines = list(_format_samples(recorded, needs_verdicts=needs_verdicts))
+            path = _name_file(path, recorded)
+            notes += [f"{name}: {warning}" for warning in recorded.warnings]
+            tree = _make_results(name, recorded)
+            results[path] = ResultsFile(path, _merge(results[path].tree, tree) if path in results else tree)
+            time = (recorded.entry.time or "").replace(":", "-")
+            tasks.setdefault(name, []).append(TaskOutput(name, time, samples=path, results=path, lines=lines))
+    for outputs in tasks.values():
+        outputs.sort(key=lambda output: (output.time, str(output.samples)), reverse=True)
+    return OutputIndex(dict(sorted(tasks.items())), results, notes=notes)
+
+
+def _check_times(index: OutputIndex) -> None:
+    """Refuse several runs of a task of which the newest is unknown.
+
+    Raises:
+        ConfigError: There are some.
+    """
+    for task, outputs in index.tasks.items():
+        if len(outputs) > 1 and not outputs[-1].time and any(output.lines is not None for output in outputs):
+            files = ", ".join(str(output.samples) for output in outputs[:4])
+            raise ConfigError(
+                f"there are {len(outputs)} runs, and their logs do not say which is the newest: {files}", where=task,
+                hint="Name the log of one run, or add --repeats if they are runs of one model",
+            )  # fmt: skip
+
+
+def _name_file(path: Path, recorded: RecordedTask) -> Path:
+    """The file that messages name. A record with a file for each task says which."""
+    file = recorded.entry.results_file
+    return path / file if file is not None and path.is_dir() else path
+
+
+def _format_samples(recorded: RecordedTask, *, needs_verdicts: bool) -> Iterator[bytes]:
+    """The samples of a task, as lm_eval would write them: a sample for each doc and filter.
+
+    Raises:
+        ConfigError: No doc has a verdict.
+    """
+    rows = recorded.rows.rows
+    filters = dict.fromkeys(key.partition(",")[2] for row in rows for key in row.metrics or ())
+    if not filters and needs_verdicts:
+        raise ConfigError(
+            "holds no verdict on any answer", hint="Compare graded runs, or only the texts of both with --texts"
+        )
+    for number, row in enumerate(rows):
+        common = _format_doc(number, row, recorded)
+        for name in filters or ("none",):
+            metrics = {key.partition(",")[0]: value for key, value in _of_filter(row.metrics, name)}
+            each = {key.partition(",")[0]: values for key, values in _of_filter(row.verdict_of_each, name)}
+            sample = {**common, "filter": name, "metrics": list(metrics), **metrics}
+            yield format_json({**sample, "each_answer": each} if each else sample, default=str).encode()
+
+
+def _of_filter(by_key: Mapping[str, Any] | None, name: str) -> list[tuple[str, Any]]:
+    return [(key, value) for key, value in (by_key or {}).items() if key.partition(",")[2] == name]
+
+
+def _format_doc(number: int, row: RecordedDoc, recorded: RecordedTask) -> dict[str, Any]:
+    """What all samples of a doc share. What is unknown is left out."""
+    responses, extracted = row.responses or [], row.extracted
+    filtered = list(extracted) if extracted else [answers[0] for answers in responses if row.continuations]
+    given = {
+        "finish_reason": row.finish_reason,
+        "finish_reasons": list(row.finish_reasons) if row.finish_reasons else None,
+        "completion_tokens": row.completion_tokens,
+        "filtered_resps": filtered or None,
+    }
+    return {
+        "doc_id": number,
+        "doc": row.doc,
+        "target": row.gold,
+        "arguments": {f"gen_args_{place}": request for place, request in enumerate(_format_requests(row, recorded))},
+        "resps": responses,
+        "doc_hash": row.question_hash,
+        "prompt_hash": row.prompt_hash,
+        "target_hash": "",
+        **{name: value for name, value in given.items() if value is not None},
+    }
+
+
+def _format_requests(row: RecordedDoc, recorded: RecordedTask) -> list[dict[str, Any]]:
+    """What the model was asked; empty if the record has no prompt."""
+    if row.continuations:
+        prompts = row.prompts or [row.prompt] * len(row.continuations)
+        return [{"arg_0": prompt, "arg_1": text} for prompt, text in zip(prompts, row.continuations, strict=True)]
+    if not row.prompt:
+        return []
+    prompt: Any = row.prompt
+    if recorded.rows.asked_as == "chat":
+        prompt = [format_json(parse_json(row.prompt)["messages"])]
+    return [{"arg_0": prompt, "arg_1": recorded.rows.generation or {}}]
+
+
+def _make_results(name: str, recorded: RecordedTask) -> dict[str, Any]:
+    """The record's scores and settings, as a results file has them."""
+    entry, rows = recorded.entry, recorded.rows
+    metrics = dict.fromkeys(key.partition(",")[0] for row in rows.rows for key in row.metrics or ())
+    grader = {"grader": recorded.grader} if recorded.grader else {}
+    tree: dict[str, Any] = {
+        "results": {name: {key: score.value for key, score in recorded.scores.items() if score.is_mean}},
+        "configs": {
+            name: {
+                "task": name,
+                "output_type": recorded.output_type,
+                "generation_kwargs": rows.generation or {},
+                "metric_list": [{"metric": metric, "aggregation": "mean", **grader} for metric in metrics],
+                "metadata": {"version": entry.task_version},
+            }
+        },
+        "n-shot": {name: int(entry.shots)} if entry.shots and entry.shots.isdecimal() else {},
+        "n-samples": {
+            name: {
+                "original": len(rows.rows) + sum(rows.warnings.get(key, 0) for key in _MISSING),
+                "effective": len(rows.rows),
+            }
+        },
+        "config": {"model": entry.backend, "model_args": {"pretrained": entry.model} if entry.model else {}},
+        "chat_template": entry.chat_template,
+    }
+    started = parse_time(entry.time.replace(":", "-")) if entry.time else None
+    if started is not None:
+        tree["date"] = started.timestamp()
+    if entry.lm_eval is not None:
+        tree["lm_eval_version"] = entry.lm_eval
+    return tree
+
+
+def _merge(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    """The tree of two tasks of a file."""
+    return {
+        key: {**first[key], **value} if isinstance(value, dict) and isinstance(first.get(key), dict) else value
+        for key, value in {**first, **second}.items()
+    }

@@ -1,0 +1,1 @@
+"""bfcl: results and scores of the Berkeley Function Calling Leaderboard."""

@@ -1,0 +1,201 @@
+"""The record format of BFCL: ``result/MODEL/…_result.json`` with answers, ``score/MODEL/…_score.json`` with verdicts.
+
+A score file has the accuracy, and then the answers that are wrong. All others of its results are right. A test is known
+by its id, which is the same in every run: its question stands only with wrong answers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from meta_eval.sockets import (
+    SURE,
+    DataError,
+    LogEntry,
+    LoggedAnswer,
+    LoggedTask,
+    LogRecord,
+    Place,
+    Record,
+    RecordFormat,
+    SourceError,
+    format_json,
+    peek_log,
+    read_log_lines,
+)
+
+_FILE = re.compile(
+    r"(?P<root>(?:.*/)?)(?P<kind>result|score)/(?P<model>[^/]+)/(?:.*/)?(?:BFCL_v\d+_|gorilla_openfunctions_v\d+_test_)?"
+    r"(?P<category>[^/]+?)_(?:result|score)\.json",
+    re.DOTALL,
+)
+
+
+@dataclass(slots=True)
+class BfclRun:
+    """The files of a model, by category."""
+
+    model: str
+    root: Path
+    results: dict[str, Path] = field(default_factory=dict)
+    scores: dict[str, Path] = field(default_factory=dict)
+
+
+class BfclFormat(RecordFormat):
+    """Results and scores of BFCL. A category is a task."""
+
+    name = "bfcl"
+    reads = "results and scores of BFCL"
+
+    def detect(self, place: Place) -> float:
+        return SURE if any(run.results and _is_result(run) for run in find_runs(place)) else 0
+
+    def open_run(self, place: Place, run: str | None, names: Sequence[str]) -> Record:  # noqa: ARG002
+        found = [one for one in find_runs(place) if one.results]
+        fitting = [one for one in found if run is None or one.model == run]
+        fitting = fitting or [one for one in found if run is not None and run in one.model]
+        if len(fitting) != 1:
+            listed = ", ".join(sorted({one.model for one in fitting or found})[:6])
+            raise SourceError(
+                f"holds {len(fitting) or 'no'} runs" + (f" of {run!r}" if run else ""), where=place.name,
+                hint=f"Name a model: `evals_run: MODEL` for a pack, FOLDER#MODEL for a comparison. There are {listed}",
+            )  # fmt: skip
+        return _make_record(place, fitting[0])
+
+    def open_runs(self, place: Place) -> Sequence[Record]:
+        return [self.open_run(place, None, ())]
+
+
+def _is_result(run: BfclRun) -> bool:
+    start = peek_log(next(iter(run.results.values())))
+    return not start.strip() or start.lstrip().startswith(b"{") or bool(run.scores)
+
+
+def find_runs(place: Place) -> list[BfclRun]:
+    """The runs of a place: a folder with ``result`` and ``score``, one of these, or a model's folder in one."""
+    path = place.path
+    if path is None or not path.is_dir():
+        return []
+    parts = path.absolute().parts
+    if path.name in ("result", "score"):
+        return _list_runs(path.absolute().parent, None)
+    if len(parts) > 1 and parts[-2] in ("result", "score"):
+        return _list_runs(path.absolute().parent.parent, path.name)
+    return _sort_files(path, place.files, None)
+
+
+def _list_runs(root: Path, model: str | None) -> list[BfclRun]:
+    folders = [root / kind / (model or "") for kind in ("result", "score")]
+    files = [
+        file.relative_to(root).as_posix() for folder in folders if folder.is_dir() for file in folder.rglob("*.json")
+    ]
+    return _sort_files(root, sorted(files), model)
+
+
+def _sort_files(root: Path, files: Sequence[str], model: str | None) -> list[BfclRun]:
+    runs: dict[tuple[str, str], BfclRun] = {}
+    for file in files:
+        match = _FILE.fullmatch(file)
+        if match is None or (model is not None and match["model"] != model):
+            continue
+        key = match["root"], match["model"]
+        run = runs.setdefault(key, BfclRun(match["model"], root / match["root"]))
+        (run.results if match["kind"] == "result" else run.scores)[match["category"]] = root / file
+    return list(runs.values())
+
+
+def _make_record(place: Place, run: BfclRun) -> LogRecord:
+    graded = [category for category in run.results if category in run.scores]
+    if not graded:
+        raise SourceError(
+            f"holds no scores of {run.model}, only results", where=place.name, hint="Run `bfcl evaluate` first"
+        )
+    ungraded = sorted(run.results.keys() - run.scores.keys())
+    warnings = [f"no scores of {', '.join(ungraded[:6])}: left out"] if ungraded else []
+    tasks = [_read_task(place, run, category) for category in graded]
+    tasks[0].warnings = [*tasks[0].warnings, *warnings]
+    return LogRecord(place.name, tasks)
+
+
+def _read_task(place: Place, run: BfclRun, category: str) -> LoggedTask:
+    results = list(read_log_lines(run.results[category]))
+    path = run.scores[category]
+    head, *failures = list(read_log_lines(path)) or [LogEntry({}, str(path))]
+    if not head.tree:
+        raise SourceError("is empty", where=str(path), hint="Run `bfcl evaluate` again")
+    accuracy = head.find_number("accuracy")
+    right, total = head.find_count("correct_count"), head.find_count("total_count")
+    if accuracy is None or right is None or total is None:
+        raise DataError("begins with no accuracy and counts", where=str(path), hint="Run `bfcl evaluate` again")
+    keys = [row.find_key("id") for row in results]
+    wrong = {_find_key(failure, keys) for failure in failures}
+    if total - right != len(wrong):
+        raise DataError(
+            f"says that {total - right} answers are wrong, and lists {len(wrong)}", where=str(path),
+            hint="Run `bfcl evaluate` again",
+        )  # fmt: skip
+    if missing := sorted(key for key in wrong if key not in keys):
+        raise DataError(
+            f"grades {missing[0]}, which is not in {run.results[category].name}", where=str(path),
+            hint="Name results and scores of one run",
+        )  # fmt: skip
+    answers = [_read_answer(row, key, wrong) for row, key in zip(results, keys, strict=True)]
+    in_folder = place.path is not None and run.results[category].is_relative_to(place.path)
+    return LoggedTask(
+        name=category,
+        answers=answers,
+        harness="bfcl",
+        model=run.model,
+        file=str(run.results[category].relative_to(place.path)) if place.path is not None and in_folder else None,
+        scores={"valid": accuracy},
+        grader=f"bfcl {category}",
+        missing=max(0, total - len(results)),
+        has_stable_keys=True,
+        obstacle="its results do not say what the model was sent",
+    )
+
+
+def _find_key(failure: LogEntry, keys: Sequence[str | None]) -> str:
+    """The id of a wrong answer. Until August 2024 it is the place among the results, from 1."""
+    written = failure.tree.get("id")
+    prompt = failure.tree.get("prompt")
+    if isinstance(written, int) and not isinstance(written, bool):
+        own = prompt.get("id") if isinstance(prompt, dict) else None
+        if isinstance(own, str) and own in keys:
+            return own
+        key = keys[written - 1] if 1 <= written <= len(keys) else None
+        return key if key is not None else str(written)
+    key = failure.find_key("id")
+    if key is None:
+        raise DataError("has no id", where=failure.where)
+    return key
+
+
+def _read_answer(row: LogEntry, key: str | None, wrong: set[str]) -> LoggedAnswer:
+    if key is None:
+        raise DataError("has no id", where=row.where)
+    result = row.tree.get("result")
+    return LoggedAnswer(
+        key=key,
+        question={"id": key},
+        gold="",
+        answer=result if isinstance(result, str) else "" if result is None else format_json(result),
+        verdicts={"valid": float(key not in wrong)},
+        completion_tokens=_sum_tokens(row.tree.get("output_token_count")),
+    )
+
+
+def _sum_tokens(counts: Any) -> int | None:
+    """The tokens of all turns and steps; None if they are no numbers."""
+    if isinstance(counts, bool):
+        return None
+    if isinstance(counts, int | float):
+        return int(counts) if 0 <= counts < 2**53 else None
+    if not isinstance(counts, list):
+        return None
+    sums = [_sum_tokens(count) for count in counts]
+    return sum(count for count in sums if count is not None) if None not in sums else None

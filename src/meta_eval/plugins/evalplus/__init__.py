@@ -1,0 +1,1 @@
+"""evalplus: results of EvalPlus."""

@@ -1,0 +1,1 @@
+"""evalscope: reviews and predictions of the harness EvalScope."""

@@ -1,0 +1,1 @@
+"""helm: runs of the harness HELM."""

@@ -1,0 +1,1 @@
+"""inspect_ai: logs of the harness inspect_ai."""

@@ -1,0 +1,189 @@
+"""The record format of inspect_ai's logs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from meta_eval.plugins.inspect_ai.inspect_files import InspectLog, is_log, open_log
+from meta_eval.plugins.inspect_ai.inspect_sample import read_sample
+from meta_eval.sockets import (
+    SURE,
+    LogEntry,
+    LoggedAnswer,
+    LoggedTask,
+    LogRecord,
+    Place,
+    Record,
+    RecordFormat,
+    SourceError,
+    TaskOutput,
+    choose_runs,
+    find_logs,
+    format_json,
+    make_task_name,
+)
+
+# lm-eval's names of inspect_ai's settings of generation.
+_SETTINGS = {
+    "max_tokens": "max_gen_toks", "temperature": "temperature", "top_p": "top_p", "top_k": "top_k", "seed": "seed",
+    "frequency_penalty": "frequency_penalty", "presence_penalty": "presence_penalty",
+    "reasoning_effort": "reasoning_effort",
+}  # fmt: skip
+
+# Means over samples, whose names inspect_ai gives them.
+_MEANS = ("accuracy", "mean")
+
+
+class InspectFormat(RecordFormat):
+    """Logs of inspect_ai. A log is a task."""
+
+    name = "inspect_ai"
+    reads = "logs of inspect_ai (.eval and .json)"
+
+    def detect(self, place: Place) -> float:
+        return SURE if find_logs(place, is_log) else 0
+
+    def open_run(self, place: Place, run: str | None, names: Sequence[str]) -> Record:
+        logs = _open_logs(place)
+        runs: dict[str, list[TaskOutput]] = {}
+        for file, log in logs.items():
+            task, time = make_task_name(_name_task(log)), _read_time(log) or ""
+            runs.setdefault(task, []).append(TaskOutput(task, time, samples=Path(file)))
+        chosen = choose_runs(dict(sorted(runs.items())), run, names, place.name)
+        files = [str(output.samples) for output in chosen.values()]
+        return LogRecord(place.name, [_read_task(logs[file], _name_file(place, file)) for file in files])
+
+    def open_runs(self, place: Place) -> Sequence[Record]:
+        return [
+            LogRecord(place.name, [_read_task(log, _name_file(place, file))]) for file, log in _open_logs(place).items()
+        ]
+
+
+def _name_file(place: Place, file: str) -> str | None:
+    return file if place.path is not None and place.path.is_dir() else None
+
+
+def _open_logs(place: Place) -> dict[str, InspectLog]:
+    """The logs of a place that ended, by file. One that did not end is left out where a later one of its task did.
+
+    Raises:
+        SourceError: A log cannot be read, or did not end.
+    """
+    logs = {file: open_log(path) for file, path in find_logs(place, is_log).items()}
+    ended = {file: log for file, log in logs.items() if log.header.find_text("status") == "success"}
+    again = {_name_task(log) for log in ended.values()}
+    for log in logs.values():
+        status = log.header.find_text("status")
+        if status == "success" or _name_task(log) in again:
+            continue
+        error = log.header.find_entry("error").find_text("message")
+        raise SourceError(
+            f"its run has the status {status!r}{f' ({error[:200]})' if error else ''}, and did not end",
+            where=str(log.path), hint="Finish it with `inspect eval-retry`",
+        )  # fmt: skip
+    return ended
+
+
+def _name_task(log: InspectLog) -> str:
+    spec = log.header.find_entry("eval")
+    return spec.find_text("task_display_name") or spec.text("task")
+
+
+def _read_time(log: InspectLog) -> str | None:
+    """When the run began, in UTC."""
+    created = log.header.find_entry("eval").find_text("created")
+    try:
+        when = datetime.fromisoformat(created) if created else None
+    except ValueError:
+        return None
+    if when is None:
+        return None
+    when = when if when.tzinfo is None else when.astimezone(UTC).replace(tzinfo=None)
+    return when.isoformat()
+
+
+def _read_task(log: InspectLog, file: str | None) -> LoggedTask:
+    """Read a log.
+
+    Raises:
+        SourceError, DataError: It is damaged, or holds no samples.
+    """
+    header = log.header
+    spec, results = header.find_entry("eval"), header.find_entry("results")
+    model = spec.find_text("model")
+    read = [read_sample(sample, model) for sample in log.read_samples()]
+    answers, in_turns = [answer for answer, _ in read], sum(several for _, several in read)
+    completed = results.find_count("completed_samples")
+    if not answers:
+        raise SourceError(
+            "holds no samples", where=str(log.path), hint="Run inspect with samples in the log (--log-samples)"
+        )
+    docs, dataset = len({answer.key for answer in answers}), spec.find_entry("dataset").find_count("samples")
+    reducers = spec.find_entry("config").find_list("epochs_reducer")
+    several = len(answers) > docs
+    warnings = []
+    if completed is not None and len(answers) < completed:
+        warnings.append(f"its log holds {len(answers):,} of {completed:,} samples: it is not as inspect wrote it")
+    if several and reducers and reducers != ["mean"]:
+        warnings.append(f"its log reduces epochs by {format_json(reducers)}; here their mean counts")
+    if header.tree.get("invalidated") is True:
+        warnings.append("its log was declared invalid, in part or as a whole")
+    return LoggedTask(
+        name=_name_task(log),
+        answers=answers,
+        harness="inspect_ai",
+        model=model,
+        time=_read_time(log),
+        file=file,
+        generation=_read_generation(header),
+        scores=_read_means(results, answers) if not several or reducers in ([], ["mean"]) else {},
+        grader=_describe_grader(results),
+        version=spec.find_key("task_version"),
+        missing=max(0, (dataset or 0) - docs, (completed or 0) - len(answers)),
+        warnings=warnings,
+        obstacle=f"{in_turns} of {len(answers)} samples took several turns" if in_turns else None,
+    )
+
+
+def _read_generation(header: LogEntry) -> dict[str, Any]:
+    """The settings of generation. Those of the run come before those of the model."""
+    settings: dict[str, Any] = {}
+    for config in (
+        header.find_entry("eval").find_entry("model_generate_config"),
+        header.find_entry("plan").find_entry("config"),
+    ):
+        settings |= {theirs: config.tree[name] for name, theirs in _SETTINGS.items() if name in config}
+        if stops := config.find_list("stop_seqs"):
+            settings["until"] = [str(stop) for stop in stops]
+    if "temperature" not in settings:  # the model's own, which is not 0
+        settings["do_sample"] = True
+    return {"until": [], **settings}
+
+
+def _read_means(results: LogEntry, answers: Sequence[LoggedAnswer]) -> Mapping[str, float]:
+    """The log's own means over samples, by the names of `read_scores`."""
+    metrics = {name for answer in answers for name in answer.verdicts}
+    means: dict[str, float] = {}
+    for score in results.find_entries("scores"):
+        name, scorer = score.find_text("name") or "", score.find_text("scorer") or ""
+        label = next((label for label in (name, f"{scorer}/{name}") if label in metrics), None)
+        if label is None or score.find_text("reducer") not in (None, "mean"):
+            continue
+        for kind in _MEANS:
+            value = score.find_entry("metrics").find_entry(kind).find_number("value")
+            if value is not None:
+                means[label] = value
+                break
+    return means
+
+
+def _describe_grader(results: LogEntry) -> str | None:
+    """The scorers with their settings, as text."""
+    scorers = {
+        format_json([score.tree.get("scorer"), score.tree.get("params") or {}])
+        for score in results.find_entries("scores")
+    }
+    return f"inspect_ai {', '.join(sorted(scorers))}" if scorers else None

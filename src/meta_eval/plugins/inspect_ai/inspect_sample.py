@@ -1,0 +1,212 @@
+"""Reads a sample of an inspect_ai log: the question, what was sent, the answer, its end and its scores."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from meta_eval.sockets import DataError, LogEntry, LoggedAnswer, format_json, to_number
+
+# How inspect_ai counts the values of its scorers (`value_to_float`): right, partly right, wrong, no answer.
+_LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
+_WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
+
+# How an answer ended, by the stop reason of the model.
+_ENDS = {
+    "stop": "stop", "max_tokens": "length", "model_length": "length", "tool_calls": "tool_calls",
+    "content_filter": "content_filter",
+}  # fmt: skip
+
+# Limits of a sample that end it before the model is done.
+_CUTS = ("context", "time", "working", "message", "token", "turn", "cost")
+
+_ATTACHED = "attachment://"
+
+
+def read_sample(sample: LogEntry, model: str | None) -> tuple[LoggedAnswer, bool]:
+    """Read a sample.
+
+    Args:
+        sample: The sample.
+        model: The model of the run.
+
+    Returns:
+        The answer, and whether it was made in several turns.
+
+    Raises:
+        DataError: A member has another type.
+    """
+    attachments = sample.find_entry("attachments").tree
+    key = sample.find_key("id")
+    if key is None:
+        raise DataError("has no id", where=sample.where)
+    messages = [read_message(message, attachments) for message in sample.find_entries("messages")]
+    sent, turns = split_prompt(messages, [str(m.tree.get("source")) for m in sample.find_entries("messages")])
+    output = sample.find_entry("output")
+    choices = output.find_entries("choices")
+    answer, end = "", None
+    if choices:
+        answer = read_answer(choices[0].find_entry("message"), attachments)
+        end = _ENDS.get(choices[0].find_text("stop_reason") or "")
+    limit = sample.tree.get("limit")
+    cut_by = limit.get("type") if isinstance(limit, dict) else limit
+    if cut_by in _CUTS:
+        end = "length"
+    golds = _read_golds(sample)
+    given = sample.find_list("choices")
+    return LoggedAnswer(
+        key=key,
+        repeat=sample.find_count("epoch") or 1,
+        question={
+            "query": _read_input(sample, attachments),
+            **({"choices": [_resolve(str(choice), attachments) for choice in given]} if given else {}),
+        },
+        gold=golds[0],
+        other_golds=tuple(golds[1:]),
+        prompt=sent or None,
+        answer=answer,
+        verdicts=read_scores(sample),
+        extracted=_read_extracted(sample),
+        finish_reason=end,
+        completion_tokens=_read_tokens(sample, output, model),
+        fault=_find_fault(sample),
+    ), turns > 1
+
+
+def _read_golds(sample: LogEntry) -> list[str]:
+    target = sample.tree.get("target")
+    golds = target if isinstance(target, list) else [target]
+    if not all(isinstance(gold, str | int | float | None) for gold in golds):
+        raise sample.refuse("target", target, "a text or a list of texts")
+    return ["" if gold is None else str(gold) for gold in golds] or [""]
+
+
+def _read_input(sample: LogEntry, attachments: Mapping[str, Any]) -> str:
+    given = sample.tree.get("input")
+    if isinstance(given, str):
+        return _resolve(given, attachments)
+    messages = [read_message(message, attachments) for message in sample.find_entries("input")]
+    texts = [message["content"] for message in messages]
+    return texts[0] if len(texts) == 1 and isinstance(texts[0], str) else format_json(messages)
+
+
+def read_message(message: LogEntry, attachments: Mapping[str, Any]) -> dict[str, Any]:
+    """A message as a chat endpoint takes it, without the ids that differ from run to run.
+
+    Raises:
+        DataError: It has no role.
+    """
+    made: dict[str, Any] = {"role": message.text("role"), "content": _read_content(message, attachments)}
+    if calls := message.find_entries("tool_calls"):
+        made["tool_calls"] = [
+            {"function": call.tree.get("function"), "arguments": call.tree.get("arguments")} for call in calls
+        ]
+    return made
+
+
+def _read_content(message: LogEntry, attachments: Mapping[str, Any]) -> Any:
+    """The text of a message, or its parts where one is no text. Reasoning is no part of what was said."""
+    content = message.tree.get("content")
+    if content is None or isinstance(content, str):
+        return _resolve(content or "", attachments)
+    parts = message.find_entries("content")
+    kept = [part.tree for part in parts if part.tree.get("type") != "reasoning"]
+    if all(part.get("type") == "text" and isinstance(part.get("text"), str) for part in kept):
+        return "\n".join(_resolve(part["text"], attachments) for part in kept)
+    return [
+        {name: _resolve(value, attachments) if isinstance(value, str) else value for name, value in part.items()}
+        for part in kept
+    ]
+
+
+def _resolve(text: str, attachments: Mapping[str, Any]) -> str:
+    """The text that a reference to an attachment stands for."""
+    if not text.startswith(_ATTACHED):
+        return text
+    attached = attachments.get(text.removeprefix(_ATTACHED))
+    return attached if isinstance(attached, str) else text
+
+
+def split_prompt(messages: Sequence[dict[str, Any]], sources: Sequence[str]) -> tuple[list[dict[str, Any]], int]:
+    """Split off what was sent before the model first answered, and count its answers.
+
+    Args:
+        messages: All messages of a sample.
+        sources: Where each came from: ``generate`` for the model, in newer logs.
+    """
+    told = "generate" in sources
+    made = [
+        number
+        for number, (message, source) in enumerate(zip(messages, sources, strict=True))
+        if message["role"] == "assistant" and (source == "generate" or not told)
+    ]
+    return list(messages[: made[0]] if made else messages), len(made)
+
+
+def read_answer(message: LogEntry, attachments: Mapping[str, Any]) -> str:
+    """The text of an answer; of an answer that only calls tools, the calls as JSON."""
+    content = _read_content(message, attachments)
+    text = content if isinstance(content, str) else format_json(content)
+    if text or not (calls := message.find_entries("tool_calls")):
+        return text
+    return format_json([{name: call.tree.get(name) for name in ("function", "arguments")} for call in calls])
+
+
+def read_scores(sample: LogEntry) -> dict[str, float]:
+    """The verdicts of a sample by scorer; of a scorer with several values by ``scorer/name``.
+
+    Values that are no numbers are left out, and so is what was not scored.
+    """
+    scores = sample.find_entry("scores").tree
+    if not scores and isinstance(sample.tree.get("score"), dict):  # logs of version 1
+        scores = {"score": sample.tree["score"]}
+    verdicts: dict[str, float] = {}
+    for name in scores:
+        value = LogEntry.of(scores[name], f"{sample.where}, scores, {name}").tree.get("value")
+        named = {f"{name}/{part}": some for part, some in value.items()} if isinstance(value, dict) else {name: value}
+        for label, some in named.items():
+            number = to_verdict(some)
+            if number is not None:
+                verdicts[label] = number
+    return verdicts
+
+
+def to_verdict(value: object) -> float | None:
+    """A score as a number: letters, words and digits as inspect_ai counts them; None for what is no number."""
+    if isinstance(value, str):
+        known = _LETTERS.get(value, _WORDS.get(value.lower()))
+        if known is not None:
+            return known
+        try:
+            number = float(value)
+        except ValueError:
+            return None
+        return number if math.isfinite(number) else None
+    return to_number(value)
+
+
+def _read_extracted(sample: LogEntry) -> str | None:
+    """What the first scorer took from the answer."""
+    for name in sample.find_entry("scores").tree:
+        score = sample.find_entry("scores").find_entry(name)
+        answer = score.tree.get("answer")
+        return answer if isinstance(answer, str) else None
+    return None
+
+
+def _read_tokens(sample: LogEntry, output: LogEntry, model: str | None) -> int | None:
+    usage = sample.find_entry("model_usage")
+    of_model = usage.find_entry(model) if model is not None and model in usage else output.find_entry("usage")
+    return of_model.find_count("output_tokens")
+
+
+def _find_fault(sample: LogEntry) -> str | None:
+    """Why a sample has no answer that counts; None if it has one."""
+    if sample.tree.get("invalidation"):
+        return "it was declared invalid"
+    error = sample.tree.get("error")
+    if not error or sample.tree.get("scores"):
+        return None
+    message = error.get("message") if isinstance(error, dict) else error
+    return f"it ended with an error: {message}"

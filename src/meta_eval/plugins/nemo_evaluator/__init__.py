@@ -1,0 +1,1 @@
+"""nemo_evaluator: bundles of NeMo Evaluator."""

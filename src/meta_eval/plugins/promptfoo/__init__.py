@@ -1,0 +1,1 @@
+"""promptfoo: results of `promptfoo eval`."""

@@ -1,0 +1,295 @@
+"""The record format of promptfoo's results: `promptfoo eval -o results.json`, or ``.jsonl``.
+
+A file holds the product of tests, prompts and providers. A provider is a run, a prompt is a task, a test is a doc.
+Equal tests are several answers to one doc, as with `--repeat`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from meta_eval.sockets import (
+    SURE,
+    ConfigError,
+    LogEntry,
+    LoggedAnswer,
+    LoggedTask,
+    LogRecord,
+    Place,
+    Record,
+    RecordFormat,
+    SourceError,
+    find_logs,
+    format_json,
+    hash_json,
+    parse_log,
+    peek_log,
+    read_log,
+    read_log_lines,
+)
+
+# What promptfoo says of a result that is no verdict: the provider failed.
+_ERROR = 2
+
+# lm-eval's names of settings of a provider.
+_SETTINGS = {
+    "temperature": "temperature", "max_tokens": "max_gen_toks", "max_completion_tokens": "max_gen_toks",
+    "top_p": "top_p", "seed": "seed",
+}  # fmt: skip
+
+
+@dataclass(slots=True)
+class _Provider:
+    """A provider's results in a file."""
+
+    name: str
+    file: str | None
+    time: str | None
+    rows: list[LogEntry] = field(default_factory=list)
+    generation: Mapping[str, Any] | None = None
+    rates: dict[str, float] = field(default_factory=dict)
+
+
+class PromptfooFormat(RecordFormat):
+    """Results of promptfoo. A prompt is a task."""
+
+    name = "promptfoo"
+    reads = "results of promptfoo (`promptfoo eval -o results.json`)"
+
+    def detect(self, place: Place) -> float:
+        return SURE if find_logs(place, is_results) else 0
+
+    def open_run(self, place: Place, run: str | None, names: Sequence[str]) -> Record:  # noqa: ARG002
+        found = _read_providers(place)
+        fitting = [one for one in found if run is None or run in one.name or (one.time or "").startswith(run)]
+        if len(fitting) != 1:
+            listed = ", ".join(sorted({one.name for one in fitting or found})[:6])
+            raise ConfigError(
+                f"holds {len(fitting) or 'no'} runs" + (f" of {run!r}" if run else ""), where=place.name,
+                hint=f"Choose a provider: `evals_run: NAME` for a pack, FILE#NAME for a comparison. There are {listed}",
+            )  # fmt: skip
+        return _make_record(place, fitting[0])
+
+    def open_runs(self, place: Place) -> Sequence[Record]:
+        found = _read_providers(place)
+        if len({one.name for one in found}) > 1:
+            return [self.open_run(place, None, ())]
+        return [_make_record(place, one) for one in found]
+
+
+def is_results(path: Path) -> bool:
+    """Whether a file is of promptfoo: by how it begins."""
+    if path.suffix not in (".json", ".jsonl"):
+        return False
+    start = b"".join(peek_log(path).split())
+    if path.suffix == ".jsonl":
+        return start.startswith(b"{") and b'"promptIdx":' in start and b'"testIdx":' in start
+    heads = (b'{"evalId":', b'{"results":{"version":', b'{"results":{"timestamp":', b'{"version":')
+    return start.startswith(heads) and b'"results":' in start and b'"status":' not in start[:200]
+
+
+def _read_providers(place: Place) -> list[_Provider]:
+    """The results of a place by file and provider.
+
+    Raises:
+        SourceError, DataError: A file cannot be read.
+    """
+    found: list[_Provider] = []
+    is_folder = place.path is not None and place.path.is_dir()
+    for file, path in find_logs(place, is_results).items():
+        rows, summary, config = _read_file(path)
+        providers: dict[str, _Provider] = {}
+        for row in rows:
+            name = _name_provider(row)
+            time = _read_time(summary)
+            provider = providers.setdefault(name, _Provider(name, file if is_folder else None, time))
+            provider.rows.append(row)
+        for provider in providers.values():
+            provider.generation = _read_generation(config, provider.rows[0])
+            provider.rates = _read_rates(summary, provider)
+        found += providers.values()
+    if not found:
+        raise SourceError("holds no result of promptfoo", where=place.name)
+    return found
+
+
+def _read_file(path: Path) -> tuple[list[LogEntry], LogEntry, LogEntry]:
+    """The results of a file, its summary, and its configuration."""
+    if path.suffix == ".jsonl":
+        empty = LogEntry({}, str(path))
+        return list(read_log_lines(path)), empty, empty
+    log = read_log(path)
+    summary = log.find_entry("results") if isinstance(log.tree.get("results"), dict) else log
+    version = summary.find_count("version")
+    if version is not None and not 1 <= version <= 3:
+        raise SourceError(
+            f"is of version {version} of promptfoo's results, and 1 to 3 are read", where=str(path),
+            hint="Export it again with `promptfoo export`",
+        )  # fmt: skip
+    rows = summary.find_entries("results")
+    if not rows:
+        raise SourceError(
+            "holds no results: its run still writes, or had no test", where=str(path),
+            hint="Use the file of a finished run",
+        )  # fmt: skip
+    return rows, summary, log.find_entry("config")
+
+
+def _read_time(summary: LogEntry) -> str | None:
+    time = summary.find_text("timestamp")
+    return time.removesuffix("Z") if time else None
+
+
+def _name_provider(row: LogEntry) -> str:
+    provider = row.tree.get("provider")
+    if isinstance(provider, str):
+        return provider
+    entry = row.find_entry("provider")
+    return entry.find_text("label") or entry.text("id")
+
+
+def _read_generation(config: LogEntry, row: LogEntry) -> dict[str, Any] | None:
+    """The settings of a provider, as the configuration has them; None where it has none."""
+    names = {_name_provider(row)}
+    if isinstance(row.tree.get("provider"), dict):
+        names.add(str(row.find_entry("provider").tree.get("id")))
+    providers = config.tree.get("providers")
+    for provider in providers if isinstance(providers, list) else ():
+        entry = LogEntry(provider, config.where) if isinstance(provider, dict) else None
+        if entry is None or names.isdisjoint({str(entry.tree.get("id")), str(entry.tree.get("label"))}):
+            continue
+        settings = entry.find_entry("config").tree
+        made = {theirs: settings[name] for name, theirs in _SETTINGS.items() if settings.get(name) is not None}
+        return {"until": [], **({} if "temperature" in made else {"do_sample": True}), **made}
+    return None
+
+
+def _read_rates(summary: LogEntry, provider: _Provider) -> dict[str, float]:
+    """The pass rate that promptfoo counted for each prompt of a provider, by the prompt's text."""
+    rates = {}
+    for prompt in summary.find_entries("prompts"):
+        metrics = prompt.find_entry("metrics")
+        passed, failed = metrics.find_count("testPassCount"), metrics.find_count("testFailCount")
+        if prompt.tree.get("provider") == provider.name and passed is not None and failed is not None:
+            label = str(prompt.tree.get("label"))
+            if passed + failed and label not in rates:
+                rates[label] = passed / (passed + failed)
+    return rates
+
+
+def _make_record(place: Place, provider: _Provider) -> LogRecord:
+    prompts: dict[str, list[LogEntry]] = {}
+    for row in provider.rows:
+        prompts.setdefault(_label_prompt(row), []).append(row)
+    tasks = []
+    for number, (label, rows) in enumerate(prompts.items(), 1):
+        name = "promptfoo" if len(prompts) == 1 else f"promptfoo_prompt_{number}"
+        tasks.append(
+            LoggedTask(
+                name=name,
+                answers=_read_answers(rows),
+                harness="promptfoo",
+                model=provider.name,
+                time=provider.time,
+                file=provider.file,
+                generation=provider.generation,
+                scores={"pass": provider.rates[label]} if label in provider.rates else {},
+                grader=_describe_grader(rows),
+            )
+        )
+    return LogRecord(place.name, tasks)
+
+
+def _label_prompt(row: LogEntry) -> str:
+    prompt = row.find_entry("prompt") if isinstance(row.tree.get("prompt"), dict) else row
+    return str(prompt.tree.get("label") or row.find_key("promptId") or row.find_key("promptIdx") or "")
+
+
+def _read_answers(rows: Sequence[LogEntry]) -> list[LoggedAnswer]:
+    seen: dict[str, int] = {}
+    answers = []
+    for row in rows:
+        test = row.find_entry("testCase")
+        given = (test if "vars" in test else row).find_entry("vars").tree
+        asserts = test.find_entries("assert")
+        key = hash_json([given, [entry.tree for entry in asserts]])
+        answers.append(_read_answer(row, key, seen.get(key, 0), given, asserts))
+        seen[key] = seen.get(key, 0) + 1
+    return answers
+
+
+def _read_answer(
+    row: LogEntry, key: str, repeat: int, given: Mapping[str, Any], asserts: Sequence[LogEntry]
+) -> LoggedAnswer:
+    response = row.find_entry("response")
+    output = response.tree.get("output")
+    tokens = response.find_entry("tokenUsage").find_count("completion")
+    golds = [entry.tree.get("value") for entry in asserts if entry.tree.get("type") == "equals"]
+    return LoggedAnswer(
+        key=key,
+        repeat=repeat,
+        question={"query": format_json(given)},
+        gold=golds[0] if len(golds) == 1 and isinstance(golds[0], str) else "",
+        prompt=_read_prompt(row),
+        answer=output if isinstance(output, str) else "" if output is None else format_json(output),
+        verdicts=_read_verdicts(row),
+        finish_reason=response.find_text("finishReason"),
+        completion_tokens=tokens or None,
+        fault=_find_fault(row, response),
+    )
+
+
+def _read_prompt(row: LogEntry) -> str | list[dict[str, Any]] | None:
+    """The prompt as it was sent: a text, or the chat messages that its JSON holds."""
+    prompt = row.tree.get("prompt")
+    raw = prompt if isinstance(prompt, str) else row.find_entry("prompt").find_text("raw")
+    if raw and raw.lstrip().startswith("["):
+        try:
+            messages = parse_log(raw.encode(), row.where)
+        except SourceError:
+            return raw
+        if messages and all(isinstance(m, dict) and isinstance(m.get("role"), str) for m in messages):
+            return list(messages)
+    return raw or None
+
+
+def _read_verdicts(row: LogEntry) -> dict[str, float]:
+    """Whether the test passed, its score, and its named scores."""
+    passed = row.tree.get("success")
+    if not isinstance(passed, bool):
+        raise row.refuse("success", passed, "true or false")
+    verdicts = {"pass": float(passed)}
+    score = row.find_number("score")
+    if score is not None:
+        verdicts["score"] = score
+    named = row.find_entry("namedScores")
+    for name in named.tree:
+        value = named.find_number(name)
+        if value is not None:
+            verdicts[f"named/{name}"] = value
+    return verdicts
+
+
+def _find_fault(row: LogEntry, response: LogEntry) -> str | None:
+    """Why a result is no verdict; None if it is one. An assertion that failed is a verdict."""
+    reason = row.find_count("failureReason")
+    graded = isinstance(row.tree.get("gradingResult"), dict)
+    error = row.tree.get("error") or response.tree.get("error")
+    if reason == _ERROR or (reason is None and error and not graded):
+        return f"the provider failed: {error}"
+    return None
+
+
+def _describe_grader(rows: Sequence[LogEntry]) -> str:
+    """The kinds of assertions, and a hash of all that they say."""
+    all_asserts = [
+        {name: entry.tree.get(name) for name in ("type", "value", "threshold", "weight", "provider")}
+        for row in rows
+        for entry in row.find_entry("testCase").find_entries("assert")
+    ]
+    kinds = sorted({str(entry["type"]) for entry in all_asserts})
+    digest = hash_json(sorted({format_json(entry) for entry in all_asserts}))
+    return f"promptfoo {', '.join(kinds)} {digest[:12]}"

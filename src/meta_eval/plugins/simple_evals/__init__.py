@@ -1,0 +1,1 @@
+"""simple_evals: results of simple-evals."""

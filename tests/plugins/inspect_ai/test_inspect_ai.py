@@ -1,0 +1,410 @@
+"""Logs of inspect_ai: what is read of them, how two are compared, what becomes a pack, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from foreign_logs import BROKEN, check_mutations, refuse, write_json
+from packs import prepare, read_docs
+
+from meta_eval import compare, verify
+from meta_eval.base.errors import UserError
+from meta_eval.harness.lm_eval_run import TaskRun
+from meta_eval.pack.records.record_runs import read_any_run
+
+MODEL = "org/model"
+
+
+def sample(number: int, value: Any = "C", *, epoch: int = 1, answer: str = "7", **others: Any) -> dict[str, Any]:
+    question = f"What is {number} and 7 modulo {number}?"
+    asked = {"role": "user", "content": question, "source": "input", "id": f"m{number}{epoch}{answer}"}
+    said = {"role": "assistant", "content": answer, "source": "generate"}
+    return {
+        "id": number, "epoch": epoch, "input": question, "target": "7", "messages": [asked, said],
+        "output": {"choices": [{"message": said, "stop_reason": "stop"}], "usage": {"output_tokens": 3}},
+        "scores": {"match": {"value": value, "answer": answer}}, "metadata": {}, "model_usage": {},
+        **others,
+    }  # fmt: skip
+
+
+def log(samples: Sequence[dict[str, Any]], *, mean: float | None = None, **others: Any) -> dict[str, Any]:
+    ids = {row["id"] for row in samples}
+    scores = [{"name": "match", "scorer": "match", "params": {}, "metrics": {"accuracy": {"value": mean}}}]
+    return {
+        "version": 2,
+        "status": "success",
+        "eval": {
+            "created": "2026-05-12T20:27:36+02:00", "task": "tests/sums", "task_version": 1, "model": MODEL,
+            "dataset": {"name": "sums", "samples": len(ids)}, "config": {}, "packages": {"inspect_ai": "0.3.100"},
+        },
+        "plan": {"name": "plan", "steps": [], "config": {"temperature": 0.0, "max_tokens": 64, "stop_seqs": ["Q:"]}},
+        "results": {
+            "total_samples": len(samples), "completed_samples": len(samples),
+            "scores": [] if mean is None else scores,
+        },
+        "samples": list(samples),
+        **others,
+    }  # fmt: skip
+
+
+def write(path: Path, tree: dict[str, Any], compression: int = zipfile.ZIP_DEFLATED) -> Path:
+    """Write a log as its suffix says."""
+    if path.suffix == ".json":
+        return write_json(path, tree)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(path, "w", compression) as members:
+        members.writestr("_journal/start.json", "{}")
+        for row in tree["samples"]:
+            members.writestr(f"samples/{row['id']}_epoch_{row['epoch']}.json", json.dumps(row))
+        members.writestr("summaries.json", "[]")
+        members.writestr("header.json", json.dumps({name: tree[name] for name in tree if name != "samples"}))
+    return path
+
+
+def read(path: Path) -> TaskRun:
+    (task,) = read_any_run([path]).tasks.values()
+    return task
+
+
+def values(task: TaskRun, metric: str = "match") -> list[Any]:
+    return [doc.filter_results["none"].metrics.get(metric) for doc in task.docs]
+
+
+@pytest.mark.parametrize("suffix", [".eval", ".json"])
+def test_verdicts_ends_tokens_and_settings_are_read(tmp_path: Path, suffix: str) -> None:
+    cut = sample(4, "I", answer="I think that")
+    cut["output"]["choices"][0]["stop_reason"] = "max_tokens"
+    task = read(write(tmp_path / f"a{suffix}", log([sample(1), sample(2, "I", answer="8"), sample(3, "P"), cut])))
+    assert (task.task, values(task)) == ("tests_sums", [1.0, 0.0, 0.5, 0.0])
+    assert [doc.limit_hit for doc in task.docs] == [False, False, False, True]
+    assert {doc.figures["answer_tokens"] for doc in task.docs} == {3}
+    assert task.provenance.model == MODEL and task.provenance.date == "2026-05-12T18:27:36+00:00"
+    assert task.provenance.decoding == {"max_gen_toks": 64, "until": ["Q:"]}
+
+
+@pytest.mark.parametrize(
+    ("value", "verdict"),
+    [
+        ("C", 1), ("I", 0), ("P", 0.5), ("N", 0), (True, 1), (False, 0), (1, 1), (0.25, 0.25), ("yes", 1), ("No", 0),
+        ("true", 1), ("FALSE", 0), ("0.75", 0.75), (3, 3),
+    ],
+)  # fmt: skip
+def test_scores_count_as_in_inspect(tmp_path: Path, value: Any, verdict: float) -> None:
+    assert values(read(write(tmp_path / "a.json", log([sample(1, value)])))) == [verdict]
+
+
+@pytest.mark.parametrize("value", [None, float("nan"), "refused", [1, 2], "nan"])
+def test_a_sample_without_a_score_is_left_out_and_counted(tmp_path: Path, value: Any) -> None:
+    run = read_any_run([write(tmp_path / "a.json", log([sample(1), sample(2, value)]))])
+    assert values(run.tasks["tests_sums"]) == [1.0]
+    assert any("1 doc has no verdict" in note for note in run.notes)
+
+
+def test_several_scorers_and_scorers_with_several_values_are_metrics(tmp_path: Path) -> None:
+    row = sample(1, scores={"match": {"value": "C"}, "ifeval": {"value": {"strict": 1, "loose": "I", "note": "x"}}})
+    task = read(write(tmp_path / "a.eval", log([row])))
+    assert task.docs[0].filter_results["none"].metrics == {"match": 1.0, "ifeval/strict": 1.0, "ifeval/loose": 0.0}
+
+
+def test_the_first_scorer_is_the_main_one_even_where_a_sample_lacks_it(tmp_path: Path) -> None:
+    both = sample(2, scores={"a": {"value": "I"}, "b": {"value": "C"}})
+    rows = [sample(1, scores={"b": {"value": "C"}}), both]
+    run = read_any_run([write(tmp_path / "a.eval", log(rows))])
+    assert list(run.tasks["tests_sums"].docs[0].filter_results["none"].metrics) == ["a", "b"]
+    assert any("1 doc has no verdict" in note for note in run.notes)
+
+
+def test_messages_that_no_endpoint_takes_are_a_prompt_that_cannot_be_asked(tmp_path: Path) -> None:
+    row = sample(1)
+    row["messages"].insert(0, {"role": "user", "content": [5]})
+    path = write(tmp_path / "a.eval", log([row]))
+    assert "is a number and no object" in str(refuse(path))
+    row["messages"][0] = {"role": "user", "content": [{"type": "data", "data": {}}]}
+    path = write(tmp_path / "a.eval", log([row]))
+    assert values(read(path)) == [1.0]
+
+
+def test_epochs_are_repeated_answers_to_one_doc(tmp_path: Path) -> None:
+    rows = [sample(number, "C" if epoch <= number else "I", epoch=epoch) for epoch in (1, 2, 3) for number in (1, 2)]
+    task = read(write(tmp_path / "a.eval", log(rows, mean=0.5)))
+    assert values(task) == [pytest.approx(1 / 3), pytest.approx(2 / 3)]
+    assert task.docs[1].filter_results["none"].verdict_of_each == {"match": (1.0, 1.0, 0.0)}
+
+
+def test_an_error_without_a_score_leaves_the_sample_out_with_its_message(tmp_path: Path) -> None:
+    failed = sample(2, scores={}, error={"message": "the sandbox\nended", "traceback": "", "traceback_ansi": ""})
+    run = read_any_run([write(tmp_path / "a.eval", log([sample(1), failed]))])
+    assert len(run.tasks["tests_sums"].docs) == 1
+    assert any(
+        "1 doc has no verdict in the log, and is left out; the first: it ended with an error: the sandbox" in note
+        for note in run.notes
+    )
+
+
+@pytest.mark.parametrize("kind", ["context", "time", "working", "message", "token", "turn"])
+def test_a_limit_of_a_sample_cuts_its_answer(tmp_path: Path, kind: str) -> None:
+    task = read(write(tmp_path / "a.json", log([sample(1, "I", limit={"type": kind, "limit": 5})])))
+    assert task.docs[0].limit_hit is True
+
+
+def test_attachments_stand_for_texts_and_reasoning_is_no_answer(tmp_path: Path) -> None:
+    row = sample(1, input="attachment://abc", attachments={"abc": "What is it?"})
+    row["output"]["choices"][0]["message"]["content"] = [
+        {"type": "reasoning", "reasoning": "hm"}, {"type": "text", "text": "seven"},
+    ]  # fmt: skip
+    task = read(write(tmp_path / "a.json", log([row])))
+    with task.open_samples() as whole:
+        read_sample = whole(task.docs[0].filter_results["none"])
+    assert (read_sample["doc"]["query"], read_sample["resps"]) == ("What is it?", [["seven"]])
+
+
+def test_docs_are_paired_by_content_whatever_their_ids_and_order(tmp_path: Path) -> None:
+    a = write(tmp_path / "a.eval", log([sample(number) for number in range(1, 41)]))
+    rows = [sample(number, "I" if number % 4 == 0 else "C") for number in range(40, 0, -1)]
+    b = write(tmp_path / "b.eval", log([{**row, "id": f"id-{row['id']}"} for row in rows]))
+    (task,) = compare(a, b).tasks
+    assert task.docs == 40 and task.drop is not None and task.drop.value == pytest.approx(0.25)
+
+
+def test_a_log_and_its_other_form_are_the_same(tmp_path: Path) -> None:
+    tree = log([sample(number, "CI"[number % 2]) for number in range(1, 41)], mean=0.5)
+    a, b = write(tmp_path / "a.eval", tree), write(tmp_path / "b.json", tree)
+    assert read(a).docs == read(b).docs
+
+
+def test_a_log_packed_with_zstd_is_read(tmp_path: Path) -> None:
+    tree = log([sample(1), sample(2, "I")])
+    assert values(read(write_zstd(tmp_path / "a.eval", tree))) == [1.0, 0.0]
+
+
+def test_a_mean_that_the_samples_do_not_give_is_noted(tmp_path: Path) -> None:
+    run = read_any_run([write(tmp_path / "a.eval", log([sample(1), sample(2)], mean=0.5))])
+    assert any("says match 0.5000, and its verdicts give 1.0000" in note for note in run.notes)
+    assert run.tasks["tests_sums"].aggregates == {}
+
+
+def test_samples_that_were_taken_out_of_a_log_are_missing(tmp_path: Path) -> None:
+    tree = log([sample(number) for number in range(1, 41)])
+    tree["results"]["completed_samples"] = 60
+    path = write(tmp_path / "a.eval", tree)
+    assert "40 of 60 docs were run" in compare(path, path).summary
+    assert any("its log holds 40 of 60 samples" in note for note in read_any_run([path]).notes)
+
+
+def test_docs_that_were_not_run_forbid_a_decision(tmp_path: Path) -> None:
+    tree = log([sample(number) for number in range(1, 41)])
+    tree["eval"]["dataset"]["samples"] = 100
+    found = compare(write(tmp_path / "a.eval", tree), write(tmp_path / "b.eval", tree))
+    assert "40 of 100 docs were run" in found.summary
+
+
+def test_other_settings_and_other_scorers_are_named(tmp_path: Path) -> None:
+    tree = log([sample(number) for number in range(1, 41)], mean=1.0)
+    a = write(tmp_path / "a.json", tree)
+    tree["plan"]["config"]["temperature"] = 1.0
+    tree["results"]["scores"][0]["params"] = {"location": "any"}
+    found = compare(a, write(tmp_path / "b.json", tree))
+    assert "temperature" in found.summary and "the settings of metric match differ" in found.summary
+
+
+def test_of_several_logs_of_a_task_the_newest_counts_and_failed_ones_do_not(tmp_path: Path) -> None:
+    old, new, failed = (log([sample(1, value)]) for value in "IPC")
+    new["eval"]["created"] = "2026-05-13T00:00:00+00:00"
+    failed |= {"status": "error", "error": {"message": "quota"}}
+    for name, tree in (("a", old), ("b", new), ("c", failed)):
+        write(tmp_path / "logs" / f"{name}.eval", tree)
+    assert values(read(tmp_path / "logs")) == [0.5]
+    repeats = read_any_run([tmp_path / "logs"], repeats=True)
+    assert [values(task) for task in repeats.all_runs("tests_sums")] == [[0.5], [0.0]]
+
+
+def test_logs_of_two_models_are_no_run(tmp_path: Path) -> None:
+    tree = log([sample(1)])
+    write(tmp_path / "logs" / "a.eval", tree)
+    tree["eval"]["model"] = "org/other"
+    write(tmp_path / "logs" / "b.eval", tree)
+    assert "was run with 2 models" in str(refuse(tmp_path / "logs"))
+
+
+# Packs
+
+
+def test_a_log_of_exact_answers_becomes_a_pack(tmp_path: Path) -> None:
+    rows = [sample(1), sample(2, "I", answer="8"), sample(3, answer=" 7\n")]
+    path = write(tmp_path / "a.eval", log(rows, mean=2 / 3))
+    pack = prepare(tmp_path / "pack", "recorded", evals_dataset=str(path), backend="chat")
+    assert verify(pack).passed
+    (body, *_) = [json.loads(doc["prompt"]) for doc in read_docs(pack, "tests_sums")]
+    assert body == {"messages": [{"role": "user", "content": "What is 1 and 7 modulo 1?"}]}
+
+
+def test_a_log_that_another_grader_judged_becomes_no_pack(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.eval", log([sample(1, answer="It is 7.")], mean=1.0))
+    with pytest.raises(UserError, match="was graded by inspect_ai .*which meta-eval does not run"):
+        prepare(tmp_path / "pack", "recorded", evals_dataset=str(path), backend="chat")
+
+
+def test_a_log_of_an_agent_becomes_no_pack(tmp_path: Path) -> None:
+    row = sample(1)
+    row["messages"] += [{"role": "tool", "content": "ok"}, {"role": "assistant", "content": "7", "source": "generate"}]
+    path = write(tmp_path / "a.eval", log([row]))
+    with pytest.raises(UserError, match="cannot be asked again: 1 of 1 samples took several turns"):
+        prepare(tmp_path / "pack", "recorded", evals_dataset=str(path), backend="chat")
+
+
+# Bad files
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_file_that_is_no_log_is_one_message(tmp_path: Path, name: str) -> None:
+    content, words = BROKEN[name]
+    with zipfile.ZipFile(tmp_path / "a.eval", "w") as members:
+        members.writestr("header.json", content)
+    assert words in str(refuse(tmp_path / "a.eval"))
+
+
+def in_sample(edit: Callable[[dict[str, Any]], Any]) -> Callable[[dict[str, Any]], None]:
+    def change(tree: dict[str, Any]) -> None:
+        edit(tree["samples"][0])
+
+    return change
+
+
+BAD_LOGS: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
+    "another version": (lambda tree: tree.update(version=9), "is a log of version 9, and versions 1 to 3 are read"),
+    "a version that is no number": (lambda tree: tree.update(version="2"), "version is '2', and must be a whole number"),
+    "no task": (lambda tree: tree["eval"].pop("task"), "has no task"),
+    "a run that still writes": (lambda tree: tree.update(status="started"), "has the status 'started', and did not end"),
+    "a cancelled run": (lambda tree: tree.update(status="cancelled"), "has the status 'cancelled'"),
+    "a failed run": (
+        lambda tree: tree.update(status="error", error={"message": "quota"}),
+        "has the status 'error' (quota), and did not end",
+    ),
+    "no samples": (lambda tree: tree.update(samples=[]), "holds no samples"),
+    "a sample twice": (lambda tree: tree["samples"].append(tree["samples"][0]), "holds '1' twice"),
+    "two questions with one id": (
+        lambda tree: tree["samples"][1].update(id=1, epoch=2), "holds two questions with the id '1'",
+    ),
+    "a sample without an id": (in_sample(lambda row: row.pop("id")), "has no id"),
+    "an id that is a list": (in_sample(lambda row: row.update(id=[1])), "id is a list, and must be a text or a whole"),
+    "scores that are a list": (in_sample(lambda row: row.update(scores=["C"])), "scores is a list, and must be an object"),
+    "a score that is a text": (in_sample(lambda row: row.update(scores={"match": "C"})), "is a text and no object"),
+    "messages that are a text": (in_sample(lambda row: row.update(messages="x")), "messages is 'x', and must be a list"),
+    "a message that is a number": (in_sample(lambda row: row["messages"].append(5)), "is a number and no object"),
+    "a message without a role": (in_sample(lambda row: row["messages"][0].pop("role")), "has no role"),
+    "tokens below 0": (
+        in_sample(lambda row: row["output"]["usage"].update(output_tokens=-1)), "output_tokens is -1, and must be",
+    ),
+    "a target that is an object": (in_sample(lambda row: row.update(target={"a": 1})), "target is an object"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD_LOGS)
+def test_a_damaged_log_is_one_message(tmp_path: Path, name: str) -> None:
+    edit, words = BAD_LOGS[name]
+    tree = log([sample(1), sample(2)])
+    edit(tree)
+    assert words in str(refuse(write(tmp_path / "a.json", tree)))
+
+
+def test_no_wrong_value_anywhere_ends_in_more_than_a_message(tmp_path: Path) -> None:
+    tree = log([sample(1), sample(2)], mean=1.0)
+    assert check_mutations(tree, lambda made: write_json(tmp_path / "a.json", made)) > 10
+
+
+@pytest.mark.parametrize("share", [0.02, 0.3, 0.6, 0.97])
+def test_a_zip_that_is_cut_off_is_one_message(tmp_path: Path, share: float) -> None:
+    path = write(tmp_path / "a.eval", log([sample(number) for number in range(1, 20)]))
+    path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
+    assert "is damaged or cut off: it is no zip file" in str(refuse(path))
+
+
+def test_a_zip_whose_run_still_writes_is_one_message(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.eval", "w") as members:
+        members.writestr("_journal/start.json", "{}")
+        members.writestr("samples/1_epoch_1.json", "{}")
+    assert "has no header.json: its run still writes it, or was broken off" in str(refuse(tmp_path / "a.eval"))
+
+
+def test_a_zip_of_other_files_is_one_message(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.eval", "w") as members:
+        members.writestr("../../escaped.json", "{}")
+    assert "has no header.json: it is no log of inspect_ai" in str(refuse(tmp_path / "a.eval"))
+    assert [path.name for path in tmp_path.iterdir()] == ["a.eval"]
+
+
+@pytest.mark.parametrize("member", ["header.json", "samples/1_epoch_1.json"])
+def test_a_zip_bomb_is_one_message(tmp_path: Path, member: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from meta_eval.plugins.inspect_ai import inspect_files
+
+    monkeypatch.setattr(inspect_files, "_MOST_BYTES", 2**16)
+    header = json.dumps({key: value for key, value in log([]).items() if key != "samples"})
+    with zipfile.ZipFile(tmp_path / "a.eval", "w", zipfile.ZIP_DEFLATED) as members:
+        members.writestr(member, b"0" * 2**20)
+        if member != "header.json":
+            members.writestr("header.json", header)
+    assert "it is no log of inspect_ai" in str(refuse(tmp_path / "a.eval"))
+
+
+def test_many_large_members_are_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from meta_eval.plugins.inspect_ai import inspect_files
+
+    monkeypatch.setattr(inspect_files, "_FREE_BYTES", 0)
+    monkeypatch.setattr(inspect_files, "_MOST_RATIO", 2)
+    path = write(tmp_path / "a.eval", log([sample(1, answer="7" * 1000, epoch=number) for number in range(1, 20)]))
+    assert "or the log to 2 times its size" in str(refuse(path))
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_changed_byte_is_one_message(tmp_path: Path, packed: bool) -> None:
+    tree = log([sample(1)])
+    path = write_zstd(tmp_path / "a.eval", tree) if packed else write(tmp_path / "a.eval", tree)
+    content = bytearray(path.read_bytes())
+    at = content.index(b"samples/1_epoch_1.json") + 60
+    content[at] ^= 0xFF
+    path.write_bytes(content)
+    assert "samples/1_epoch_1.json: is damaged or cut off" in str(refuse(path))
+
+
+def test_a_member_that_is_encrypted_is_one_message(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.eval", log([sample(1)]))
+    content = path.read_bytes()
+    for signature, flags in ((b"PK\3\4", 6), (b"PK\1\2", 8)):
+        at = content.index(b"header.json") if signature == b"PK\3\4" else content.rindex(b"header.json")
+        start = content.rindex(signature, 0, at) + flags
+        content = content[:start] + b"\1\0" + content[start + 2 :]
+    path.write_bytes(content)
+    assert "is packed in a way that this Python cannot unpack" in str(refuse(path))
+
+
+def test_a_lone_surrogate_is_replaced(tmp_path: Path) -> None:
+    task = read(write(tmp_path / "a.eval", log([sample(1, answer="\ud800 7")])))
+    assert task.docs[0].answer_tail == "\ufffd 7"
+
+
+def write_zstd(path: Path, tree: dict[str, Any]) -> Path:
+    """A log as newer versions write it: `zipfile` cannot."""
+    header = {name: tree[name] for name in tree if name != "samples"}
+    members = {f"samples/{row['id']}_epoch_{row['epoch']}.json": row for row in tree["samples"]} | {
+        "header.json": header
+    }
+    body, index = b"", b""
+    for name, content in members.items():
+        raw, label = json.dumps(content).encode(), name.encode()
+        packed = pa.compress(raw, codec="zstd", asbytes=True)
+        sizes = struct.pack("<III", zlib.crc32(raw), len(packed), len(raw))
+        index += struct.pack("<4sHHHHHH", b"PK\1\2", 63, 63, 0, 93, 0, 0) + sizes
+        index += struct.pack("<HHHHHII", len(label), 0, 0, 0, 0, 0, len(body)) + label
+        body += struct.pack("<4sHHHHH", b"PK\3\4", 63, 0, 93, 0, 0) + sizes + struct.pack("<HH", len(label), 0)
+        body += label + packed
+    end = struct.pack("<4sHHHHIIH", b"PK\5\6", 0, 0, len(members), len(members), len(index), len(body), 0)
+    path.write_bytes(body + index + end)
+    return path
