@@ -17,7 +17,7 @@ from packs import prepare, read_docs
 from places import REPOSITORY
 from recorded_runs import record
 
-from meta_eval import report, verify
+from meta_eval import compare, report, verify
 from meta_eval.base.errors import UserError
 from meta_eval.pack.manifest import read_manifest
 
@@ -39,6 +39,13 @@ def changed(folder: Path, task: str, edit: Callable[[list[dict[str, Any]]], Any]
     edit(rows)
     pq.write_table(pa.Table.from_pylist(rows), path)
     return str(folder / "run")
+
+
+def test_two_runs_are_compared_without_a_pack(tmp_path: Path) -> None:
+    shutil.copytree(OUTPUT, tmp_path / "run")
+    found = compare(OUTPUT, tmp_path / "run")
+    assert {task.name: task.docs for task in found.tasks} == TASKS
+    assert {task.drop.value for task in found.tasks if task.drop} == {0.0}
 
 
 def test_recorded_metrics_are_given_again(pack: Path) -> None:
