@@ -212,7 +212,6 @@ def shared() -> str:
         if os.getpid() == process:  # a fork of this process has the same handlers
             os.close(ours)
             python.wait()
-            shutil.rmtree(folder, ignore_errors=True)
 
     atexit.register(end)
     return path
@@ -264,6 +263,7 @@ def _share(listener: socket.socket, life: int) -> None:
         socket.send_fds(parents[imports], [message], descriptors)
         for descriptor in descriptors:
             os.close(descriptor)
+    shutil.rmtree(Path(listener.getsockname()).parent, ignore_errors=True)
     for asked in parents.values():
         asked.close()
     _reap()
