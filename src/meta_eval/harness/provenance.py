@@ -322,6 +322,9 @@ class Provenance:
     lm_eval: str | None
     """lm-eval's version."""
 
+    harness: str | None
+    """The harness that wrote the record, where it is not lm-eval."""
+
     engine: str | None
     """The engine's version, if lm_eval's description of the environment has it."""
 
@@ -428,6 +431,7 @@ def read_provenance(results: ResultsFile | None, folder: str, task: str) -> Prov
         backend=_read_text(settings.get("model") or tree.get("model_source")),
         model_args=arguments,
         lm_eval=_read_text(tree.get("lm_eval_version")),
+        harness=_read_text(tree.get("harness")),
         engine=engine[1] if engine else None,
         date=None if started is None else started.isoformat(timespec="seconds"),
         duration_s=read_finite_number(

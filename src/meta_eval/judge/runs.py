@@ -30,6 +30,7 @@ from meta_eval.judge.drops import is_share, measure_task
 from meta_eval.judge.further_runs import advise_second_run
 from meta_eval.judge.gate import Gate, GateTask
 from meta_eval.judge.groups import choose_entries, list_decided_names, pair_groups
+from meta_eval.judge.harness_alignment import align_harnesses, describe_harnesses, name_harness
 from meta_eval.judge.own_unit import decide_own_units
 from meta_eval.judge.pair import (
     RunPair,
@@ -239,15 +240,19 @@ def compare_runs(
         ResultsError: The runs have no task in common, or no task has a doc and a metric in common.
         ConfigError: The rules name an unknown task.
     """
+    candidate = align_harnesses(baseline, candidate)
     in_a, in_b = ({name for name, task in run.tasks.items() if task.docs} for run in (baseline, candidate))
     if not in_a & in_b:
         for run, with_docs in ((baseline, in_a), (candidate, in_b)):
             if run.tasks and not with_docs:
                 raise refuse_without_samples(run.tasks)
+        a, b = map(name_harness, (baseline, candidate))
+        others = "" if a == b else f"; A is a run of {a}, B of {b}"
         raise ResultsError(
-            f"the runs have no task in common: {', '.join(sorted(in_a))}, and {', '.join(sorted(in_b))}",
-            hint="Run lm_eval with --log_samples on at least one common task",
-        )
+            f"the runs have no task in common: {', '.join(sorted(in_a))}, and {', '.join(sorted(in_b))}{others}",
+            hint="Choose a single task of each with --tasks, which are then taken for the same" if others
+            else "Run lm_eval with --log_samples on at least one common task",
+        )  # fmt: skip
     entries, groups, left_out = choose_entries([baseline, candidate], manifest, choice or Choice())
     names = [*in_a, *in_b, *entries, *left_out]
     completed = (gate or Gate()).complete(manifest, names, groups)
@@ -425,7 +430,9 @@ def _describe_differences(
 ) -> str | None:
     """Name the difference, other than the model, that makes the comparison invalid; None if there is none."""
     prompts = sum(not a.shares_prompt_with(b) for a, b in pairs)
-    differences = [f"{prompts:,} of {len(pairs):,} docs had another prompt in B"] if prompts else []
+    harnesses = describe_harnesses(baseline, candidate)
+    differences = [harnesses] if harnesses else []
+    differences += [f"{prompts:,} of {len(pairs):,} docs had another prompt in B"] if prompts else []
     if None not in (baseline.shots, candidate.shots) and baseline.shots != candidate.shots:
         differences.append(f"{baseline.shots} shots in A, {candidate.shots} in B")
     names = sorted({*baseline.decoding, *candidate.decoding})

@@ -240,6 +240,7 @@ def _make_results(name: str, recorded: RecordedTask) -> dict[str, Any]:
         },
         "config": {"model": entry.backend, "model_args": {"pretrained": entry.model} if entry.model else {}},
         "chat_template": entry.chat_template,
+        "harness": entry.backend or "a record",
     }
     started = parse_time(entry.time.replace(":", "-")) if entry.time else None
     if started is not None:
