@@ -85,6 +85,7 @@ class FakeServer:
         self.open: set[socket.socket] = set()
         self.encode = encode
         with socket.socket() as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # of a server that has just ended
             listener.bind(("127.0.0.1", port or 0))
             self.port: int = listener.getsockname()[1]
 

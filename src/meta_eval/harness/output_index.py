@@ -115,6 +115,11 @@ def explain_missing_samples(results: Path, task: str) -> tuple[str, str]:
     return f"has its samples beside it compressed ({packed.name}), and they are not read so", "Unpack them"
 
 
+def has_packed_samples(results: Path, task: str) -> bool:
+    """Whether the samples of a task stand compressed beside a results file."""
+    return _find_packed(results.parent, f"samples_{task}_") is not None
+
+
 def _find_packed(folder: Path, beginning: str = "samples_") -> Path | None:
     """A compressed samples file in a folder."""
     return next(

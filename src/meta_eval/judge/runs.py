@@ -38,8 +38,15 @@ from meta_eval.judge.pair import (
     find_verdict_metric,
     pair_task,
 )
-from meta_eval.judge.pair_alarms import find_disagreements, find_drift, find_same_answers, find_unread_drop
+from meta_eval.judge.pair_alarms import (
+    describe_grader_differences,
+    find_disagreements,
+    find_drift,
+    find_same_answers,
+    find_unread_drop,
+)
 from meta_eval.judge.run_alarms import find_alarms, find_faults, find_run_origins, find_two_bos, has_fixed_order
+from meta_eval.judge.score_pair import is_score_alone, pair_scores_alone
 from meta_eval.pack.baseline import Baseline
 from meta_eval.pack.manifest import Manifest
 
@@ -241,7 +248,12 @@ def compare_runs(
         ConfigError: The rules name an unknown task.
     """
     candidate = align_harnesses(baseline, candidate)
-    in_a, in_b = ({name for name, task in run.tasks.items() if task.docs} for run in (baseline, candidate))
+    alone = {
+        name
+        for name in baseline.tasks.keys() & candidate.tasks.keys()
+        if is_score_alone(baseline.tasks[name], candidate.tasks[name])
+    }
+    in_a, in_b = ({name for name, task in run.tasks.items() if task.docs} | alone for run in (baseline, candidate))
     if not in_a & in_b:
         for run, with_docs in ((baseline, in_a), (candidate, in_b)):
             if run.tasks and not with_docs:
@@ -265,7 +277,9 @@ def compare_runs(
     task_gate = completed.expand_groups(groups)
     shared = find_shared_questions([baseline.tasks[name].docs for name in common])
     pairs = [
-        _measure_task(
+        _pair_scores_alone(name, baseline.tasks[name], candidate.tasks[name], task_gate)
+        if name in alone
+        else _measure_task(
             name,
             baseline.all_runs(name),
             candidate.all_runs(name),
@@ -294,6 +308,17 @@ def compare_runs(
         only = "only A has samples of it" if name in in_a else "only B has samples of it" if name in in_b else None
         run_alarms.append(("not run", AlarmOccurrence(name, note=only, veto=name in decided_names)))
     return decide_pairs(pairs, completed, decided_names, run_alarms)
+
+
+def _pair_scores_alone(name: str, baseline: TaskRun, candidate: TaskRun, gate: Gate) -> TaskPair:
+    """See `pair_scores_alone`. What the results files say of shots and settings is compared all the same."""
+    pair = pair_scores_alone(baseline, candidate, gate.task_rules(name))
+    a, b, alarms = baseline.provenance, candidate.provenance, list(pair.alarms)
+    if differences := _describe_differences(a, b, ()):
+        alarms.append(("unlike", AlarmOccurrence(name, note=differences)))
+    if graders := [*describe_grader_differences(a.grader, b.grader, pair.shown.metric or "", ("A", "B"))]:
+        alarms.append(("grader", AlarmOccurrence(name, note="; ".join(graders), veto=False)))
+    return replace(pair, alarms=tuple(alarms))
 
 
 def _measure_task(

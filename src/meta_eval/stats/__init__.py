@@ -21,6 +21,7 @@ from meta_eval.stats.drop import (
     mean_drop,
     paired_drop,
     precision_weights,
+    score_drop,
     unpaired_drop,
     weigh_tasks,
 )
@@ -70,6 +71,7 @@ __all__ = [
     "run_noise",
     "sampled_flips",
     "sampled_interval",
+    "score_drop",
     "score_interval",
     "stratified_wilson",
     "unpaired_drop",

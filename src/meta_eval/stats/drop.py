@@ -325,6 +325,38 @@ def unpaired_drop(
     )
 
 
+def score_drop(baseline: float, candidate: float, variance: float, docs: int) -> Drop:
+    """Compute the drop between two scores whose docs are unknown, as in results files.
+
+    The scores count as independent, as in `unpaired_drop`.
+
+    Args:
+        baseline: The score of the baseline, 0 to 1.
+        candidate: That of the candidate.
+        variance: The sum of the variances of both scores.
+        docs: The number of docs, the smaller of both.
+
+    Raises:
+        ValueError: A score is not from 0 to 1.
+    """
+    if not (0 <= baseline <= 1 and 0 <= candidate <= 1):
+        raise ValueError(f"{baseline} or {candidate} is no share")
+    lost, won = baseline * (1 - candidate), candidate * (1 - baseline)
+    return Drop(
+        baseline=baseline,
+        candidate=candidate,
+        lost=lost,
+        won=won,
+        variance=variance,
+        freedom=docs - 1,
+        grain=1 / docs,
+        flipped=docs if lost + won > 0 else 0,
+        docs=docs,
+        clusters=docs,
+        paired=False,
+    )
+
+
 def mean_drop(drops: Sequence[Drop], weights: Sequence[float] | None = None) -> Drop:
     """The mean drop over tasks, again a drop; weights add up to 1, and are the same for all when there are none.
 

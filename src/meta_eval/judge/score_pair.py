@@ -1,0 +1,77 @@
+"""A task in two runs of which one has no samples: its two scores alone are compared.
+
+A results file has each score with its standard error and its number of docs. The docs cannot be paired, so the drop has
+the noise of both scores. Prompts and answers are not checked.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from meta_eval import stats
+from meta_eval.harness.lm_eval_run import TaskRun
+from meta_eval.harness.output_index import has_packed_samples
+from meta_eval.harness.results_file import Aggregate
+from meta_eval.judge.decision import RUN_A, AlarmOccurrence, TaskDecision
+from meta_eval.judge.gate import GateTask
+from meta_eval.judge.pair import TaskPair
+
+_NOTE = "scores alone are compared, docs are not paired, and prompts and answers are not checked"
+
+
+def is_score_alone(baseline: TaskRun, candidate: TaskRun) -> bool:
+    """Whether docs cannot be paired, and both have a score in common. Samples that only need to be unpacked are none
+    that are missing."""
+    if baseline.docs and candidate.docs:
+        return False
+    for side in (baseline, candidate):
+        file = side.provenance.results_file
+        if not side.docs and (file is None or has_packed_samples(file, side.task)):
+            return False
+    return next(_list_common(baseline, candidate), None) is not None
+
+
+def _list_common(baseline: TaskRun, candidate: TaskRun) -> Iterator[tuple[str, Aggregate, Aggregate, int]]:
+    """The shares that both have, each with its scores and the smaller number of docs."""
+    counts = [side.provenance.docs_run or side.provenance.docs_of_task for side in (baseline, candidate)]
+    docs = min((int(count) for count in counts if count), default=0)
+    if None in counts or docs < 2:
+        return
+    for key, first in baseline.aggregates.items():
+        second = candidate.aggregates.get(key)
+        if second is not None and first.is_fraction and second.is_fraction and key.partition(",")[0] != "unextracted":
+            yield key, first, second, docs
+
+
+def pair_scores_alone(baseline: TaskRun, candidate: TaskRun, rule: GateTask) -> TaskPair:
+    """Measure the drop between the scores of a task.
+
+    Args:
+        baseline: Its newest run in A.
+        candidate: Its newest run in B.
+        rule: The rule of the gate.
+    """
+    key, first, second, docs = next(_list_common(baseline, candidate))
+    variance = sum(_variance(score, docs) for score in (first, second))
+    drop = stats.score_drop(first.value, second.value, variance, docs)
+    drop = drop.invert() if key.partition(",")[0] in candidate.lower_is_better else drop
+    name = baseline.task
+    figures = TaskDecision(name, docs=docs, metric=key, baseline_label=RUN_A)
+    return TaskPair(
+        name,
+        measured_drop=drop,
+        margin=rule.margin_fraction,
+        cap=rule.cap_fraction,
+        figures=figures,
+        alarms=(("no samples", AlarmOccurrence(name, note=_NOTE, veto=False)),),
+        candidate_runs=(candidate,),
+        baseline_runs=(baseline,),
+    )
+
+
+def _variance(score: Aggregate, docs: int) -> float:
+    """The variance of a score: that of its standard error, else of a share of so many docs."""
+    if score.stderr is not None and math.isfinite(score.stderr):
+        return score.stderr**2
+    return score.value * (1 - score.value) / (docs - 1)

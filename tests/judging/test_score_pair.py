@@ -1,0 +1,86 @@
+"""Two results files without samples: their scores alone are compared, and it is said."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from command import cli
+from runs import write_run
+
+from meta_eval import compare, stats
+
+
+def results_alone(folder: Path, right: int, docs: int = 20_000, *, samples: bool = False, **changes: Any) -> Path:
+    """A run of lm_eval without its samples, of so many docs."""
+    shown = 200
+    write_run(folder, [1.0] * (shown * right // docs) + [0.0] * (shown - shown * right // docs), metric="acc")
+    (file,) = folder.rglob("results_*.json")
+    tree = json.loads(file.read_text("utf-8"))
+    (task,) = tree["results"]
+    share = right / docs
+    key = next(key for key in tree["results"][task] if key.startswith("acc,"))
+    tree["results"][task] |= {key: share, key.replace("acc,", "acc_stderr,"): (share * (1 - share) / docs) ** 0.5}
+    tree["n-samples"] = {task: {"original": docs, "effective": docs}}
+    for name, value in changes.items():
+        tree[name.replace("_", "-")] = {task: value}
+    file.write_text(json.dumps(tree), encoding="utf-8")
+    if not samples:
+        for path in folder.rglob("samples_*"):
+            path.unlink()
+    return folder
+
+
+def test_scores_alone_are_compared_unpaired_and_it_is_said(tmp_path: Path) -> None:
+    found = compare(results_alone(tmp_path / "a", 12_000), results_alone(tmp_path / "b", 11_000))
+    (task,) = found.tasks
+    error = (0.6 * 0.4 / 20_000 + 0.55 * 0.45 / 20_000) ** 0.5
+    assert task.drop.value == pytest.approx(0.05)
+    assert task.interval.upper - task.interval.lower == pytest.approx(2 * 1.96 * error, rel=0.02)
+    assert (found.decision.outcome, task.drop.paired) == ("DON'T SHIP", False)
+    (alarm,) = [alarm for alarm in found.alarms if alarm.kind == "no samples"]
+    assert "docs are not paired" in str(alarm)
+
+
+@pytest.mark.parametrize(("docs", "outcome"), [(200_000, "SHIP"), (1_300, "UNDECIDED")])
+def test_it_ships_only_where_the_wide_interval_is_below_the_margin(tmp_path: Path, docs: int, outcome: str) -> None:
+    same = [results_alone(tmp_path / name, 6 * docs // 10, docs) for name in "ab"]
+    assert compare(*same).decision.outcome == outcome
+
+
+def test_a_side_with_samples_is_compared_by_its_score_too(tmp_path: Path) -> None:
+    a, b = (results_alone(tmp_path / name, 120, 200, samples=name == "a") for name in "ab")
+    found = compare(a, b)
+    assert found.tasks[0].drop.paired is False
+
+
+def test_other_shots_make_it_invalid_and_another_version_is_said(tmp_path: Path) -> None:
+    a = results_alone(tmp_path / "a", 12_000, n_shot=5, versions=1.0)
+    found = compare(a, results_alone(tmp_path / "b", 12_000, n_shot=0, versions=2.0))
+    assert found.decision.invalid
+    assert "5 shots in A, 0 in B" in found.summary
+    assert "task version" in str(found.alarms)
+
+
+def test_without_a_number_of_docs_it_is_one_message(tmp_path: Path) -> None:
+    folders = [results_alone(tmp_path / name, 12_000) for name in "ab"]
+    for folder in folders:
+        (file,) = folder.rglob("results_*.json")
+        tree = json.loads(file.read_text("utf-8"))
+        del tree["n-samples"]
+        file.write_text(json.dumps(tree), encoding="utf-8")
+    done = cli("compare", *folders)
+    assert done.returncode == 2
+    assert "--log_samples" in done.stderr
+
+
+def test_the_interval_covers_the_drop_of_two_independent_samples() -> None:
+    rng, held = np.random.default_rng(7), 0
+    for _ in range(400):
+        first, second = rng.binomial(800, 0.6) / 800, rng.binomial(800, 0.57) / 800
+        variance = first * (1 - first) / 799 + second * (1 - second) / 799
+        held += 0.03 in stats.score_drop(first, second, variance, 800).interval()
+    assert 0.92 <= held / 400 <= 0.98
