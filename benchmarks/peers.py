@@ -1,8 +1,8 @@
 """The same pairs of runs through every rule that decides: pass, fail and undecided in percent.
 
     python benchmarks/peers.py                     500 pairs a cell, on two processes; about an hour
-    python benchmarks/peers.py four best           some: four, many, other, best, files, endpoints,
-                                                   copies
+    python benchmarks/peers.py four best           some: four, many, other, best, files, seconds,
+                                                   endpoints, copies
     python benchmarks/peers.py --runs 2000
     python benchmarks/peers.py --nel NEL/bin/python     with nemo-evaluator's columns, see `peers_nel.py`
     python benchmarks/peers.py --small             a few pairs of each: CI
@@ -45,6 +45,7 @@ import end_to_end
 import numpy as np
 from counting import OPTIONS, Table, flag, is_possible, main, simulate
 from drawn_verdicts import MARGIN, Task, draw, instruct, task_drop
+from measuring import measured, meta_eval
 from peers_same import copies, endpoints
 from scipy import stats
 from verdicts import beside, uneven
@@ -59,6 +60,8 @@ WORDS = {
     "GO": PASS, "NO-GO": FAIL, "INCONCLUSIVE": UNDECIDED,
     "PASS": PASS, "BLOCK": FAIL, "WARN": UNDECIDED,
 }  # fmt: skip
+COSTED = 25
+"""Pairs from which an experiment is more than a check of itself."""
 RTOL, POINTS = 0.08, 0.02
 """What vLLM's and SGLang's CI tolerate: a share of the baseline's score, and points."""
 
@@ -450,6 +453,23 @@ def files(runs: int) -> None:
         table.row(name, flag(f"{counts[name]} of {runs}", counts[name] == runs))
 
 
+def seconds(runs: int) -> None:
+    """What a decision costs once the answers are there: files of 4 tasks and 14,345 docs a side."""
+    if runs < COSTED:
+        return
+    table = Table("A decision from files, 14,345 docs a side", "command", "seconds", "CPU seconds")
+    pairs = drawing(four_tasks(0.04), 0.0)(np.random.default_rng(1))
+    with tempfile.TemporaryDirectory() as here:
+        before = end_to_end.write_run(Path(here, "a"), [(pair.task, pair.before, pair.labels) for pair in pairs])
+        after = end_to_end.write_run(Path(here, "b"), [(pair.task, pair.after, pair.labels) for pair in pairs])
+        costs = {"meta-eval compare": meta_eval("compare", str(before), str(after), codes=(0, 1, 3))}
+        if OPTIONS["nel"]:
+            for name, command in _write_for_nel(pairs, Path(here, "nel")).items():
+                costs[name] = measured(*command, codes=(0, 1, 2))
+    for name, cost in costs.items():
+        table.row(name, f"{cost.seconds:.1f}", f"{cost.cpu:.1f}")
+
+
 def write_bundle(folder: Path, name: str, rewards: Sequence[float]) -> None:
     """Results of a task, as ``nel eval`` writes them: a bundle, and a line per doc."""
     folder.mkdir(parents=True)
@@ -460,28 +480,34 @@ def write_bundle(folder: Path, name: str, rewards: Sequence[float]) -> None:
     (folder / "results.jsonl").write_text("\n".join(lines), encoding="utf-8")
 
 
+def _write_for_nel(pairs: Sequence[Pair], folder: Path) -> dict[str, list[str]]:
+    """Both runs as files of nemo-evaluator, and the commands that read them."""
+    sides = [folder / "before", folder / "after"]
+    for pair in pairs:
+        for side, values in zip(sides, (pair.before, pair.after), strict=True):
+            write_bundle(side / pair.task.name, pair.task.name, values.tolist())
+    policy = folder / "policy.yaml"
+    policy.write_text(f"version: 1\ndefaults: {{max_drop: {MARGIN}, metric: mean_reward}}\n", encoding="utf-8")
+    program, (before, after) = str(Path(OPTIONS["nel"]).with_name("nel")), map(str, sides)
+    return {
+        GATE: [program, "gate", before, after, "--policy", str(policy), "--no-report"],
+        COMPARE: [program, "compare", before, after, "--max-drop", str(MARGIN), "--no-report", "--compact"],
+    }
+
+
 def _nel_of_files(pairs: Sequence[Pair]) -> dict[str, str]:
     """What the commands of nemo-evaluator say of its own files, by exit code."""
+    codes = {0: PASS, 1: FAIL, 2: UNDECIDED}
     with tempfile.TemporaryDirectory() as here:
-        sides = [Path(here, "before"), Path(here, "after")]
-        for pair in pairs:
-            for side, values in zip(sides, (pair.before, pair.after), strict=True):
-                write_bundle(side / pair.task.name, pair.task.name, values.tolist())
-        policy = Path(here, "policy.yaml")
-        policy.write_text(f"version: 1\ndefaults: {{max_drop: {MARGIN}, metric: mean_reward}}\n", encoding="utf-8")
-        program = Path(OPTIONS["nel"]).with_name("nel")
-        gate = [program, "gate", *sides, "--policy", policy, "--no-report"]
-        compare = [program, "compare", *sides, "--max-drop", str(MARGIN), "--no-report", "--compact"]
-        codes = {0: PASS, 1: FAIL, 2: UNDECIDED}
         return {
             name: codes[subprocess.run(command, capture_output=True, check=False).returncode]
-            for name, command in ((GATE, gate), (COMPARE, compare))
+            for name, command in _write_for_nel(pairs, Path(here)).items()
         }
 
 
 EXPERIMENTS = {
     "four": four, "many": many, "other": other, "best": best, "files": files,
-    "endpoints": endpoints, "copies": copies,
+    "seconds": seconds, "endpoints": endpoints, "copies": copies,
 }  # fmt: skip
 
 
