@@ -28,9 +28,22 @@ SEED = 42
 """Of its permutations: the signs are the same for each pair of so many docs, so they are drawn once."""
 
 
-@cache
-def draw_signs(size: tuple[int, int]) -> np.ndarray:
-    return np.random.Generator(np.random.PCG64(SEED)).choice([-1, 1], size=size).astype(np.int8)
+class Signs:
+    """Signs for each permutation and doc. Times the losses of the docs, only the mean of each permutation is taken."""
+
+    def __init__(self, size: tuple[int, int]) -> None:
+        self.signs = np.random.Generator(np.random.PCG64(SEED)).choice([-1, 1], size=size).astype(np.float32)
+        self.sums = np.zeros(size[0])
+
+    def __mul__(self, losses: np.ndarray) -> Signs:
+        self.sums = self.signs @ losses.astype(np.float32)
+        return self
+
+    def mean(self, axis: int) -> np.ndarray:
+        return self.sums / self.signs.shape[axis]
+
+
+draw_signs = cache(Signs)
 
 
 class SameSigns:
@@ -39,7 +52,7 @@ class SameSigns:
     def __init__(self, seed: int) -> None:
         assert seed == SEED
 
-    def choice(self, _: list[int], size: tuple[int, int]) -> np.ndarray:
+    def choice(self, _: list[int], size: tuple[int, int]) -> Signs:
         return draw_signs(size)
 
 

@@ -104,6 +104,14 @@ RULES: dict[str, Callable[[Answers, str, Sequence[int]], bool]] = {
     "Kimi, below 80 %": lambda own, noise, docs: _f1(own, noise, docs) < 0.80,
 }
 """Whether each says of an endpoint that it is another model."""
+CLAIMS = {
+    ("margin above 99 % of one's own", "greedy_vllm_bf16"): (0.9, 1.0),
+    ("token-difr, match below 98 %", "greedy_vllm_bf16"): (0.9, 1.0),
+    ("MiniMax, F1 below 98 %", "t1_again"): (0.9, 1.0), ("Kimi, below 80 %", "t1_again"): (0.9, 1.0),
+    ("MiniMax, F1 below 98 %", "greedy_edited_word"): (0.0, 0.1), ("audit", "greedy_Q8_0"): (0.0, 0.1),
+    ("audit", "greedy_Q5_0"): (0.9, 1.0), ("audit", "greedy_system"): (0.9, 1.0),
+}  # fmt: skip
+"""What the page says of a rule and an endpoint: the least and the most of its share."""
 GREEDY_ALONE = [name for name in RULES if "match" in name or "95" in name or "margin" in name]
 """Of sampled answers token-difr needs the sampler and seed of vLLM on both sides, which no other engine has."""
 
@@ -146,8 +154,8 @@ def endpoints(runs: int) -> None:
             text = f"{100 * shares[SHOWN][rule]:.0f}" + ("*" if few and place >= IDENTICAL else "")
             if name.startswith("t1") and rule in GREEDY_ALONE:
                 text = "-"
-            if rule == "audit":
-                text = flag(text, place >= IDENTICAL or shares[SHOWN][rule] <= 0.02)
+            least, most = CLAIMS.get((rule, name), (0.0, 0.02 if rule == "audit" and place < IDENTICAL else 1.0))
+            text = flag(text, least <= shares[SHOWN][rule] <= most)
             cells.append(text)
         table.row(ENDPOINTS[name][1], *cells)
 
