@@ -47,6 +47,8 @@ def simulate(work: Callable[[np.random.Generator], Counter[str]], name: str, run
 
 
 _SETTING = {"seed": SEED, "processes": PROCESSES}
+OPTIONS: dict[str, str] = {}
+"""What the command line gives for the further options of `main`, by name."""
 _WORK: dict[str, Callable[[np.random.Generator], Counter[str]]] = {}
 
 
@@ -90,26 +92,36 @@ def is_possible(count: float, runs: int, least: float, most: float) -> bool:
     return bool((least == 0 or few >= CHANCE) and (most == 1 or many >= CHANCE))
 
 
-def main(doc: str | None, experiments: Mapping[str, Callable[[int], None]], small: int = SMALL) -> int:
+def main(
+    doc: str | None,
+    experiments: Mapping[str, Callable[[int], None]],
+    small: int = SMALL,
+    options: Mapping[str, str] | None = None,
+    runs: int = 1000,
+) -> int:
     """The experiments that the command line names, of so many runs each; 1 where a rate is not what it should be.
 
-    ``small`` is the number of runs for CI.
+    ``small`` is the number of runs for CI, ``runs`` that of everyone else. ``options`` are further options with a text
+    each, and what they do.
     """
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", nargs="*", help=f"of {', '.join(experiments)}; all without any")
-    parser.add_argument("--runs", type=int, default=1000)
+    parser.add_argument("--runs", type=int, default=runs)
     parser.add_argument("--seed", type=int, default=SEED, help="other draws")
     parser.add_argument("--processes", type=int, default=PROCESSES)
     parser.add_argument("--small", action="store_true", help="a few runs of each, in seconds, as CI has them")
+    for name, text in (options or {}).items():
+        parser.add_argument(f"--{name}", default="", help=text)
     arguments = parser.parse_args()
+    OPTIONS.update({name: getattr(arguments, name) for name in options or {}})
     _SETTING.update(seed=arguments.seed, processes=arguments.processes)
-    runs = small if arguments.small else arguments.runs
+    count = small if arguments.small else arguments.runs
     if unknown := set(arguments.what) - set(experiments):
         parser.error(f"there is no {', '.join(sorted(unknown))}")
     for name, experiment in experiments.items():
         if not arguments.what or name in arguments.what:
             began = time.monotonic()
-            experiment(runs)
+            experiment(count)
             print(f"\n{name}: {time.monotonic() - began:.0f} s", file=sys.stderr)
     print(f"\n{Table.failed or 'No'} rate is not what it should be." if Table.failed != 1 else "\nOne rate is not.")
     return 1 if Table.failed else 0

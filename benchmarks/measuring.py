@@ -48,6 +48,6 @@ def measured(*command: str, codes: tuple[int, ...] = (0, 1)) -> Cost:
     return Cost(seconds, cpu, memory * (1 if sys.platform == "darwin" else 1024) / 1e9, said, code)
 
 
-def meta_eval(*arguments: str) -> Cost:
+def meta_eval(*arguments: str, codes: tuple[int, ...] = (0, 1)) -> Cost:
     """What a command of meta-eval costs."""
-    return measured(sys.executable, "-m", "meta_eval", *arguments)
+    return measured(sys.executable, "-m", "meta_eval", *arguments, codes=codes)

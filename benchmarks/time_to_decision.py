@@ -3,6 +3,7 @@
     pip install "lm-eval[api]" && pip install --no-deps -r .ci/requirements-llamacpp.txt
     python benchmarks/time_to_decision.py                  # half an hour of CPU time
     python benchmarks/time_to_decision.py --docs 60        # a few minutes; decides little
+    python benchmarks/time_to_decision.py --nel NEL/bin/python    # with nemo-evaluator, see peers_nel.py
 
 The tokenizer is that of the folder `real_model.py folders --only float32` makes, which needs torch.
 
@@ -12,6 +13,8 @@ the docs, so its cost of 12,000 docs, as many as MMLU-Pro has, is computed from 
 
 - **stock**: `lm_eval --model local-completions` asks a server about all docs, and a person compares the score with the
   baseline's: worse, if the difference is above 1.96 pooled standard errors (those of lm_eval), else not shown.
+- **compare**: `meta-eval compare` reads the files of both stock runs.
+- **nel compare**: `nel compare --max-drop 0.01` reads the same verdicts, written in its format. Writing is not counted.
 - **run**: `meta-eval run --stop-when-decided`, doc by doc beside the recorded answers of the baseline.
 - **fidelity**: `meta-eval fidelity` on 50 recorded answers, beside a table of the baseline and its noise.
 
@@ -38,6 +41,9 @@ from typing import Any
 
 import yaml
 from measuring import Cost, measured, meta_eval
+from peers import write_bundle
+
+from meta_eval.judge.decide import EXIT_CODES
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 DOCS = 1_800
@@ -45,6 +51,7 @@ WHOLE = 12_000  # docs of MMLU-Pro, for which the cost of stock is also given
 MARGIN = 1.0
 CHECKED = 50  # docs of the token check
 SYSTEM = "You are a helpful AI assistant named SmolLM, trained by Hugging Face"
+NOTHING = Cost(0.0, 0.0, 0.0, "")
 NAMES = {"identical": "Q8_0", "Q4_0": "Q4_0"}
 
 # Runs a server of llama.cpp and lm_eval beside it: MODEL PORT_FILE COMMAND…
@@ -77,10 +84,16 @@ class Decided:
 
     way: str
     copy: str
-    cost: Cost
+    asking: Cost
     docs: int
     decision: str
     is_right: bool | None
+    deciding: Cost = NOTHING
+
+    @property
+    def cost(self) -> Cost:
+        """Of both parts."""
+        return Cost(self.asking.seconds + self.deciding.seconds, self.asking.cpu + self.deciding.cpu, 0.0, "")
 
 
 def write_questions(folder: Path, docs: int) -> None:
@@ -168,6 +181,15 @@ def compare_by_hand(baseline: Path, candidate: Path) -> tuple[str, float]:
     return ("worse" if drop > 1.96 * error else "not shown"), 100 * drop
 
 
+def write_bundles(output: Path, folder: Path) -> Path:
+    """The verdicts of a stock run, as nemo-evaluator reads them."""
+    for file in sorted(output.rglob("samples_*.jsonl")):
+        docs = sorted((json.loads(line) for line in file.read_text().splitlines()), key=lambda doc: doc["doc_id"])
+        task = file.name.removeprefix("samples_").rpartition("_")[0]
+        write_bundle(folder / task, task, [float(doc["exact_match"]) for doc in docs])
+    return folder
+
+
 def write_config(folder: Path, model: Path, record: Path, tasks: Path) -> Path:
     """A configuration that judges a copy by the record."""
     folder.mkdir()
@@ -198,6 +220,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--docs", type=int, default=DOCS)
     parser.add_argument("--keep", type=Path, help="a folder for what is made")
+    parser.add_argument("--nel", type=Path, help="the Python of an environment with nemo-evaluator")
     chosen = parser.parse_args()
     root = chosen.keep or Path(tempfile.mkdtemp())
     root.mkdir(parents=True, exist_ok=True)
@@ -214,12 +237,28 @@ def main() -> None:
 
     gate = root / "gate.yaml"
     gate.write_text(f"fidelity: {{min_docs: {min(CHECKED, chosen.docs)}}}\n")
-    decided, drops = [], {}
+    decided: list[Decided] = []
+    drops: dict[str, float] = {}
+    if chosen.nel:
+        write_bundles(root / "record", root / "nel_record")
     for copy, file in files.items():
         cost = run_stock(file, tasks, root / f"stock_{copy}")
         decision, drops[copy] = compare_by_hand(root / "record", root / f"stock_{copy}")
         is_worse = copy != "identical" and drops[copy] > MARGIN
         decided.append(Decided("stock", copy, cost, chosen.docs, decision, (decision == "worse") == is_worse))
+        wanted = "DON'T SHIP" if is_worse else "SHIP"
+        read = meta_eval(
+            "compare", str(root / "record"), str(root / f"stock_{copy}"), "--max-drop", f"{MARGIN:g}", codes=(0, 1, 3)
+        )
+        outcome = {code: outcome for outcome, code in EXIT_CODES.items()}[read.code]
+        decided.append(Decided("compare", copy, cost, chosen.docs, outcome, outcome == wanted, read))
+        if chosen.nel:
+            sides = [root / "nel_record", write_bundles(root / f"stock_{copy}", root / f"nel_{copy}")]
+            command = [chosen.nel.with_name("nel"), "compare", *sides, "--max-drop", MARGIN / 100, "--no-report"]
+            read = measured(*map(str, command), codes=(0, 1, 2))
+            outcome = {0: "PASS", 1: "BLOCK", 2: "UNDECIDED"}[read.code]
+            right = outcome == ("BLOCK" if is_worse else "PASS")
+            decided.append(Decided("nel compare", copy, cost, chosen.docs, outcome, right, read))
 
         config = write_config(root / f"ours_{copy}", file, root / "record", tasks)
         cost = measured(
@@ -228,7 +267,6 @@ def main() -> None:
         (results,) = (root / f"ours_{copy}" / "eval_results").rglob("results_*.json")
         facts = json.loads(results.read_text())["config"]["meta_eval"].get("stopped")
         outcome = facts["outcome"] if facts else "UNDECIDED"
-        wanted = "DON'T SHIP" if is_worse else "SHIP"
         decided.append(Decided("run", copy, cost, facts["docs"] if facts else chosen.docs, outcome, outcome == wanted))
 
         shutil.rmtree(root / f"ours_{copy}" / "eval_results")
@@ -253,7 +291,8 @@ def show(once: dict[str, Cost], decided: list[Decided], drops: dict[str, float])
     for each in decided:
         share, whole = (each.cost.cpu / (stock[each.copy].cpu * docs / all_docs) for docs in (all_docs, WHOLE))
         print(
-            f"{each.copy:10} {each.way:9} {each.docs:6,} docs {each.cost.seconds:8.1f} s {each.cost.cpu:8.1f} CPU s "
+            f"{each.copy:10} {each.way:11} {each.docs:6,} docs {each.cost.seconds:8.1f} s {each.cost.cpu:8.1f} CPU s, "
+            f"of them {each.deciding.seconds:.1f} s and {each.deciding.cpu:.1f} CPU s after the last answer "
             f"({share:4.0%} of stock's, {whole:6.1%} of that of {WHOLE:,} docs) {each.decision:10} "
             f"{'right' if each.is_right else 'not right'}"
         )
