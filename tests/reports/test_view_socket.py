@@ -11,7 +11,6 @@ from dataclasses import replace
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import pytest
 from command import cli
@@ -30,7 +29,7 @@ from meta_eval.reports.report import Report
 from meta_eval.reports.task_tables import DropRow
 from meta_eval.reports.views import ENTRY_POINTS, View, find_view, write_view
 
-EXAMPLE = REPOSITORY / "examples" / "junit_view.py"
+EXAMPLE = REPOSITORY / "examples" / "tracker_view.py"
 
 
 def install(monkeypatch: pytest.MonkeyPatch, **views: Any) -> None:
@@ -46,12 +45,12 @@ def install(monkeypatch: pytest.MonkeyPatch, **views: Any) -> None:
 
 
 @pytest.fixture
-def junit(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    spec = importlib.util.spec_from_file_location("junit_view", EXAMPLE)
+def tracker(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    spec = importlib.util.spec_from_file_location("tracker_view", EXAMPLE)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    install(monkeypatch, junit=module.JUnitView)
+    install(monkeypatch, tracker=module.TrackerView)
     yield
 
 
@@ -64,32 +63,30 @@ def run(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.usefixtures("junit")
+@pytest.mark.usefixtures("tracker")
 def test_report_writes_the_view_of_another_package(run: Path) -> None:
-    done = cli("report", "out", "--pack", "pack", "--view", "junit=r.xml", "--view", "text=r.txt", cwd=run)
+    done = cli("report", "out", "--pack", "pack", "--view", "tracker=r.json", "--view", "text=r.txt", cwd=run)
     assert done.returncode == 0, done.stderr
-    (case,) = ElementTree.parse(run / "r.xml").getroot()
-    assert case.get("name") == "meta_some"
-    assert [element.tag for element in case] == ["failure"]
-    assert "points (" in (case[0].get("message") or "")
+    figures = json.loads((run / "r.json").read_text(encoding="utf-8"))
+    assert figures["exit_code"] == 0
+    assert figures["meta_some/drop"] == pytest.approx(0.09)
     assert "meta_some" in (run / "r.txt").read_text(encoding="utf-8")
 
 
-@pytest.mark.usefixtures("junit")
-def test_the_example_has_a_case_for_each_task_and_none_for_their_mean() -> None:
+@pytest.mark.usefixtures("tracker")
+def test_the_example_has_the_figures_of_each_task() -> None:
     report = make_comparison()
-    content = find_view("junit", "compare").render(report.document())
-    assert isinstance(content, bytes)
-    cases = {case.get("name"): [element.tag for element in case] for case in ElementTree.fromstring(content)}
-    assert cases.keys() == {task.name for task in report.tasks}
-    assert cases["meta_math_hard"] == ["failure"]
+    content = find_view("tracker", "compare").render(report.document())
+    assert isinstance(content, str)
+    figures = json.loads(content)
+    assert {name.partition("/")[0] for name in figures} >= {task.name for task in report.tasks}
 
 
-@pytest.mark.usefixtures("junit")
+@pytest.mark.usefixtures("tracker")
 def test_a_view_is_refused_before_anything_is_read(run: Path) -> None:
-    done = cli("report", "nowhere", "--view", "junti=r.xml", cwd=run)
+    done = cli("report", "nowhere", "--view", "traker=r.json", cwd=run)
     assert done.returncode == 2
-    assert "unknown view junti" in done.stderr and "eval-results, html, json, junit" in done.stderr
+    assert "unknown view traker" in done.stderr and "tracker" in done.stderr
     done = cli("compare", "nowhere", "nowhere", "--view", "eval-results=r.yaml", cwd=run)
     assert (done.returncode, "shows only report" in done.stderr) == (2, True)
     done = cli("report", "nowhere", "--view", "r.xml", cwd=run)
@@ -125,8 +122,8 @@ def test_a_bug_names_the_classes_of_other_packages_that_took_part(run: Path, mon
 
 
 def test_without_the_package_there_is_no_such_view() -> None:
-    with pytest.raises(ConfigError, match="unknown view junit"):
-        find_view("junit", "report")
+    with pytest.raises(ConfigError, match="unknown view tracker"):
+        find_view("tracker", "report")
 
 
 def test_one_loop_shows_every_table_of_a_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,8 @@
 """The socket for views, the shipped ones, and every view by the name that ``--view`` asks for.
 
 A document holds what a command found; a view makes a file of it. A package adds a view of its own by an entry point of
-the group ``meta_eval.views``, under the name that ``--view NAME=FILE`` asks for; ``examples/junit_view.py`` is a small
-one.
+the group ``meta_eval.views``, under the name that ``--view NAME=FILE`` asks for; ``examples/tracker_view.py`` is
+small.
 """
 
 from __future__ import annotations

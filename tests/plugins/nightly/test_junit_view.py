@@ -1,0 +1,53 @@
+"""JUnit XML of a report: cases, counts, and names that XML cannot hold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from command import cli
+from reports import make_comparison
+from runs import write_run
+
+from meta_eval.reports.views import find_view
+
+RIGHT = [1.0] * 560 + [0.0] * 440
+
+
+def suite(content: bytes) -> ElementTree.Element:
+    (found,) = ElementTree.fromstring(content)
+    return found
+
+
+def test_each_task_is_a_case_and_so_is_the_decision() -> None:
+    report = make_comparison()
+    content = find_view("junit", "compare").render(report.document())
+    assert isinstance(content, bytes)
+    cases = {case.get("name"): [element.tag for element in case] for case in suite(content)}
+    assert cases.keys() == {"decision", *(task.name for task in report.tasks)}
+    assert (cases["decision"], cases["meta_math_hard"]) == (["failure"], ["failure"])
+    counts = [suite(content).get(name) for name in ("tests", "failures", "errors", "skipped")]
+    tags = [tag for found in cases.values() for tag in found]
+    assert counts == [f"{len(cases)}", *(f"{tags.count(tag)}" for tag in ("failure", "error", "skipped"))]
+
+
+@pytest.mark.parametrize(
+    ("other", "element"), [(RIGHT, None), ([0.0] * 300 + RIGHT[300:], "failure")]
+)  # fmt: skip
+def test_the_decision_is_what_the_command_decides(tmp_path: Path, other: list[float], element: str | None) -> None:
+    write_run(tmp_path / "a", RIGHT)
+    write_run(tmp_path / "b", other)
+    done = cli("compare", "a", "b", "--max-drop", "5", "--view", "junit=r.xml", cwd=tmp_path)
+    (decision,) = [
+        case for case in suite((tmp_path / "r.xml").read_bytes()) if case.get("name") == "decision"
+    ]  # fmt: skip
+    assert (done.returncode, [found.tag for found in decision]) == ((0, []) if element is None else (1, [element]))
+
+
+def test_characters_that_xml_cannot_hold_are_replaced() -> None:
+    document = replace(make_comparison().document(), title="a\x00b\x1b[31m\ud800\ufffe", summary="<&\"'>\x07")
+    content = find_view("junit", "compare").render(document)
+    assert isinstance(content, bytes)
+    assert suite(content).get("name") == "a\ufffdb\ufffd[31m\ufffd\ufffd"
