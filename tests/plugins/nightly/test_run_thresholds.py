@@ -1,0 +1,86 @@
+"""Thresholds from past runs: an identical model fails as often as promised, and a worse one is seen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from command import cli
+from marks import few
+
+from meta_eval.errors import UserError
+from meta_eval.plugins.nightly.run_history import PastRun, TaskVerdicts, add_run
+from meta_eval.plugins.nightly.run_thresholds import find_run_thresholds
+
+
+def past(values: Sequence[float], night: int = 1, model: str = "org/model", task: str = "t") -> PastRun:
+    docs = {f"d{place}": float(value) for place, value in enumerate(values)}
+    tasks = {task: TaskVerdicts(metric="exact_match,none", docs=docs)}
+    return PastRun(time=f"2026-01-{night:02}T03:00:00Z", name=f"c{night}", model=model, tasks=tasks)
+
+
+def draw(rng: np.random.Generator, runs: int, docs: int, flips: float, shift: float = 0.0) -> list[list[float]]:
+    """Runs of a model of whose docs some flip; and, with ``shift``, nights that are better or worse as a whole."""
+    chance = np.where(rng.random(docs) < flips, 0.5, rng.random(docs) < 0.7)
+    return [
+        (rng.random(docs) < np.clip(chance + shift * rng.normal() * (chance == 0.5), 0, 1)).astype(float).tolist()
+        for _ in range(runs)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("runs", "docs", "flips"), few([(8, 300, 0.12), (5, 1000, 0.05), (20, 200, 0.3)], 3)
+)  # fmt: skip
+def test_an_identical_model_fails_about_once_in_so_many_runs(runs: int, docs: int, flips: float) -> None:
+    rng, failed, draws, once_in = np.random.default_rng(3), 0, 1500, 20
+    for _ in range(draws):
+        *before, after = draw(rng, runs + 1, docs, flips)
+        (threshold,) = find_run_thresholds([past(values) for values in before], once_in)
+        failed += float(np.mean(after)) < threshold.floor - 1e-9
+    assert 0.4 / once_in <= failed / draws <= 1.3 / once_in
+
+
+def test_a_model_that_lost_what_it_can_see_fails_four_times_of_five() -> None:
+    rng, failed, draws = np.random.default_rng(5), 0, 600
+    for _ in range(draws):
+        *before, after = draw(rng, 9, 400, 0.1)
+        (threshold,) = find_run_thresholds([past(values) for values in before], 100)
+        failed += float(np.mean(after)) - threshold.visible_drop < threshold.floor - 1e-9
+    assert 0.72 <= failed / draws <= 0.9
+
+
+def test_runs_that_never_differed_still_leave_room_for_a_flip() -> None:
+    (threshold,) = find_run_thresholds([past([1.0] * 70 + [0.0] * 30)] * 6, 1000)
+    assert threshold.mean == pytest.approx(0.7)
+    assert threshold.floor < 0.7
+
+
+def test_the_command_prints_what_ci_reads(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    for night, values in enumerate(draw(rng, 7, 200, 0.1), 1):
+        add_run(tmp_path / "history", past(values, night))
+    done = cli("thresholds", "history", "--once-in", "100", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    tree = yaml.safe_load(done.stdout)
+    ((metric,),) = [task["metrics"] for task in tree["tasks"]]
+    assert (tree["model_name"], tree["rtol"], metric["name"]) == ("org/model", 0.0, "exact_match,none")
+    assert 0.5 < metric["value"] < 0.75
+    assert "once in 100 runs" in " ".join(done.stderr.split())
+    assert not (tmp_path / "gate.yaml").exists()
+
+
+def test_too_few_runs_several_models_and_no_history_are_one_message_each(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="needs 5 runs of the same docs, and there are 4"):
+        find_run_thresholds([past([1.0, 0.0])] * 4, 100)
+    with pytest.raises(UserError, match="2 models, org/a and org/b"):
+        find_run_thresholds([past([1.0], model="org/a"), past([1.0], model="org/b")], 100)
+    (tmp_path / "empty").mkdir()
+    done = cli("thresholds", "empty", cwd=tmp_path)
+    assert (done.returncode, "holds no run" in done.stderr) == (2, True)
+    (tmp_path / "a.yaml").write_text("tasks: []", encoding="utf-8")
+    done = cli("thresholds", "a.yaml", "--once-in", "100", cwd=tmp_path)
+    assert (done.returncode, "--once-in" in done.stderr) == (2, True)
+    assert cli("thresholds", "empty", "--once-in", "1", cwd=tmp_path).returncode == 2
