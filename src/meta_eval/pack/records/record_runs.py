@@ -58,11 +58,11 @@ def read_any_run(
 
     try:
         return read(None)
-    except ResultsError:
+    except ResultsError as error:
         places = [_split_run(path) for path in paths]
         formats = [_find_other_format(place) for place, _ in places]
         if None in formats:
-            raise
+            raise _name_formats(error, places) from None
     records = [
         record
         for (place, run), of in zip(places, formats, strict=True)
@@ -73,6 +73,18 @@ def read_any_run(
     if not repeats:
         _check_times(index)
     return read(index)
+
+
+def _name_formats(error: ResultsError, places: Sequence[tuple[Place, str | None]]) -> ResultsError:
+    """The error of files that are none of lm_eval's, with the other formats of runs; of files that are, as it is."""
+    from meta_eval.pack.records.format_registry import list_formats
+
+    if "lm_eval" not in error.what or not all(place.path and place.path.exists() for place, _ in places):
+        return error
+    names = [of.name for of in list_formats() if of.holds_runs]
+    return ResultsError(
+        error.what, where=error.where, hint=f"{error.hint}. Runs that are read: {'; '.join(names)}",
+    )  # fmt: skip
 
 
 def _split_run(path: Path) -> tuple[Place, str | None]:

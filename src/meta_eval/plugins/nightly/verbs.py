@@ -10,7 +10,7 @@ HISTORY = Verb(
 )
 THRESHOLDS = Verb(
     "thresholds",
-    "Make a gate of the score thresholds of vLLM's CI.",
+    "Make a gate of CI's score thresholds, or thresholds of past runs.",
     "meta_eval.plugins.nightly.thresholds_verb:thresholds",
     panel="Judge",
 )
