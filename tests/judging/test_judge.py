@@ -1208,7 +1208,7 @@ def test_a_group_within_a_group_that_a_gate_names_too_is_counted_once(tmp_path: 
     same = {name: right(450, 900) for name in SUBJECTS}
     alone = grouped(tmp_path / "a", same, same, gate=Gate(tasks=["mmlu_pro"], margin=5.0)).decision
     for name in ("a", "b"):
-        path = next((tmp_path / "a" / name).glob("results_*.json"))
+        path = next(write_group(tmp_path / "a" / name, same).glob("results_*.json"))
         tree = json.loads(path.read_text(encoding="utf-8"))
         tree["groups"]["part"] = tree["groups"]["mmlu_pro"]
         tree["group_subtasks"]["part"] = ["mmlu_pro_a", "mmlu_pro_b"]

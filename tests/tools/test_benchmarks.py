@@ -22,7 +22,7 @@ ELSEWHERE = {
     "real_model_diagnosis", "time_to_decision",
 }  # fmt: skip
 # No programs, but what several of them share.
-SHARED = {"counting", "drawn_verdicts", "measuring"}
+SHARED = {"counting", "drawn_verdicts", "measuring", "peers_nel", "peers_same"}
 
 
 @pytest.fixture(scope="module")

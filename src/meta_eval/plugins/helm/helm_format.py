@@ -50,7 +50,7 @@ _MAIN = (
     "ifeval_strict_accuracy", "omni_math_accuracy", "f1_score", "exact_match", "quasi_exact_match",
 )  # fmt: skip
 
-_ENDS = {"length": "length", "stop": "stop", "endoftext": "stop", "content_filter": "content_filter"}
+_ENDS = {"length": "length", "stop": "stop", "content_filter": "content_filter"}
 
 _SETTINGS = {"temperature": "temperature", "max_tokens": "max_gen_toks", "top_p": "top_p"}
 
@@ -285,4 +285,6 @@ def _read_completion(requests: Sequence[LogEntry], texts: Sequence[str]) -> tupl
     if not outputs[0]:
         return "", None
     reason = outputs[0][0].find_entry("finish_reason").find_text("reason")
-    return outputs[0][0].find_text("text") or "", _ENDS.get(reason or "")
+    # Of an end token HELM has the name.
+    ended = "stop" if (reason or "").startswith("endof") else _ENDS.get(reason or "")
+    return outputs[0][0].find_text("text") or "", ended
