@@ -4,7 +4,7 @@
     python benchmarks/fidelity_noise.py --write TABLES     renew the docs' distances first
 
 Distances of SmolLM2-135M-Instruct in bfloat16 from itself and from its copies lie in ``real_model_docs.csv``, a row per
-doc and a column per copy. ``tools/real_model.py tables`` makes TABLES. Each draw takes docs with replacement from each
+doc and a column per copy. ``tools/real_tables.py`` makes TABLES. Each draw takes docs with replacement from each
 kind of text and decides as `meta-eval fidelity` does.
 """
 
