@@ -4,7 +4,7 @@ It copies the repository, deletes the folders of some plug-ins with their tests,
 copy beside the packages of this environment, writes the generated pages anew, and runs the tests.
 
     python tools/without_plugins.py meta             # one plug-in: the tests of the core that are near plug-ins
-    python tools/without_plugins.py --each           # each alone, one after the other
+    python tools/without_plugins.py --each           # each alone; those that only read logs of a harness, together
     python tools/without_plugins.py --all            # all of them: all tests of the core
     python tools/without_plugins.py --all -- -x -k compare  # what follows -- is for pytest, in place of these tests
 """
@@ -32,6 +32,8 @@ NEAR = (
     "tests/test_layout.py::test_the_core_names_no_verb_and_no_backend_of_a_plugin",
     "tests/test_layout.py::test_files_that_the_architecture_names_are_there",
 )  # fmt: skip
+# Plug-ins with a record format and nothing else. None imports another, as .importlinter says.
+READERS = ("bfcl", "evalplus", "evalscope", "helm", "inspect_ai", "nemo_evaluator", "promptfoo", "simple_evals")
 NOT_ENGINES = "not engine and not browser and not lighteval"
 
 
@@ -132,12 +134,13 @@ def main() -> None:
     more = ours[ours.index("--") + 1 :] if "--" in ours else []
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="PLUGIN", help=f"any of {', '.join(PLUGINS)}")
-    parser.add_argument("--each", action="store_true", help="each plug-in alone")
+    parser.add_argument("--each", action="store_true", help="each plug-in alone; readers of logs together")
     parser.add_argument("--all", action="store_true", help="all plug-ins at once")
     chosen = parser.parse_args(ours[: ours.index("--")] if "--" in ours else ours)
     if unknown := set(chosen.names) - set(PLUGINS):
         parser.error(f"no such plug-in: {', '.join(sorted(unknown))}")
-    runs = [[name] for name in PLUGINS] if chosen.each else []
+    readers = [name for name in READERS if name in PLUGINS]
+    runs = [*([name] for name in PLUGINS if name not in readers), readers] if chosen.each else []
     runs += [chosen.names] if chosen.names else []
     if not runs and not chosen.all:
         parser.error("name a plug-in, or use --each or --all")

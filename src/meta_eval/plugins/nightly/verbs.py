@@ -10,7 +10,7 @@ HISTORY = Verb(
 )
 THRESHOLDS = Verb(
     "thresholds",
-    "Make a gate of CI's score thresholds, or thresholds of past runs.",
+    "Make a gate of CI's score thresholds, or some of past runs.",
     "meta_eval.plugins.nightly.thresholds_verb:thresholds",
     panel="Judge",
 )
