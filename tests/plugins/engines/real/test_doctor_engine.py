@@ -26,7 +26,7 @@ from meta_eval.ask.request_kinds import Recorded
 from meta_eval.doctor.engine_checks import check_engine
 from meta_eval.doctor.known_answers import END, find_model_folder, read_known_answers, make_settings
 from meta_eval.plugins.engines.vllm.vllm_client import VllmClient
-from meta_eval.verb_options import EngineOptions
+from meta_eval.doctor.engine_options import EngineOptions
 
 class Broken(VllmClient):
     fed = staticmethod(lambda ids: ids)
