@@ -77,6 +77,61 @@ def test_without_a_number_of_docs_it_is_one_message(tmp_path: Path) -> None:
     assert "--log_samples" in done.stderr
 
 
+def change(folder: Path, **changes: Any) -> Path:
+    """Give the score, its standard error or the numbers of docs another value."""
+    (file,) = folder.rglob("results_*.json")
+    tree = json.loads(file.read_text("utf-8"))
+    (task,) = tree["results"]
+    for key in list(tree["results"][task]):
+        kind = "error" if "stderr" in key else "score" if "," in key else ""
+        if kind in changes:
+            tree["results"][task][key] = changes[kind]
+    if "docs" in changes:
+        tree["n-samples"] = {task: changes["docs"]}
+    file.write_text(json.dumps(tree), encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize("error", [0, 0.0, -0.0, -1, float("nan"), float("inf"), 1e308, "N/A", None, [], True])
+@pytest.mark.parametrize("sides", ["b", "ab"])
+def test_an_odd_standard_error_never_narrows_the_interval(tmp_path: Path, error: Any, sides: str) -> None:
+    folders = [results_alone(tmp_path / name, 780, 1300) for name in "ab"]
+    for folder in folders if sides == "ab" else folders[1:]:
+        change(folder, error=error)
+    found = compare(*folders)
+    (task,) = found.tasks
+    assert found.decision.outcome == "UNDECIDED"
+    assert task.interval.upper - task.interval.lower > 0.05
+
+
+@pytest.mark.parametrize("score", [float("nan"), float("inf"), 2.0, -1, "0.6", None, True, [], {}])
+@pytest.mark.parametrize("side", ["a", "b"])
+def test_a_score_that_is_no_share_is_never_a_decision(tmp_path: Path, score: Any, side: str) -> None:
+    folders = {name: results_alone(tmp_path / name, 12_000) for name in "ab"}
+    change(folders[side], score=score)
+    done = cli("compare", *folders.values())
+    assert (done.returncode, "Traceback" in done.stderr) == (2, False)
+
+
+@pytest.mark.parametrize(
+    "docs",
+    [{"original": 0, "effective": 0}, {"original": 1, "effective": 1}, {"original": -5, "effective": -5},
+     {"original": "x", "effective": "y"}, {"original": float("nan"), "effective": float("nan")}, [1], None, {}, 7],
+)  # fmt: skip
+@pytest.mark.parametrize("side", ["a", "b"])
+def test_without_docs_on_a_side_nothing_is_decided(tmp_path: Path, docs: Any, side: str) -> None:
+    folders = {name: results_alone(tmp_path / name, 12_000) for name in "ab"}
+    change(folders[side], docs=docs)
+    done = cli("compare", *folders.values())
+    assert (done.returncode, "Traceback" in done.stderr) == (2, False)
+
+
+def test_two_scores_of_zero_never_ship(tmp_path: Path) -> None:
+    found = compare(*(results_alone(tmp_path / name, 0) for name in "ab"))
+    assert found.decision.outcome == "UNDECIDED"
+    assert "no answer of either is right" in str(found.alarms)
+
+
 def test_the_interval_covers_the_drop_of_two_independent_samples() -> None:
     rng, held = np.random.default_rng(7), 0
     for _ in range(400):

@@ -6,7 +6,6 @@ the noise of both scores. Prompts and answers are not checked.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 from meta_eval import stats
@@ -35,8 +34,8 @@ def is_score_alone(baseline: TaskRun, candidate: TaskRun) -> bool:
 def _list_common(baseline: TaskRun, candidate: TaskRun) -> Iterator[tuple[str, Aggregate, Aggregate, int]]:
     """The shares that both have, each with its scores and the smaller number of docs."""
     counts = [side.provenance.docs_run or side.provenance.docs_of_task for side in (baseline, candidate)]
-    docs = min((int(count) for count in counts if count), default=0)
-    if None in counts or docs < 2:
+    docs = min(int(count or 0) for count in counts)
+    if docs < 2:
         return
     for key, first in baseline.aggregates.items():
         second = candidate.aggregates.get(key)
@@ -57,6 +56,8 @@ def pair_scores_alone(baseline: TaskRun, candidate: TaskRun, rule: GateTask) -> 
     drop = stats.score_drop(first.value, second.value, variance, docs)
     drop = drop.invert() if key.partition(",")[0] in candidate.lower_is_better else drop
     name = baseline.task
+    # Without the answers nobody knows whether any was read.
+    nothing = ["no answer of either is right"] if first.value == second.value == 0 else []
     figures = TaskDecision(name, docs=docs, metric=key, baseline_label=RUN_A)
     return TaskPair(
         name,
@@ -64,14 +65,16 @@ def pair_scores_alone(baseline: TaskRun, candidate: TaskRun, rule: GateTask) -> 
         margin=rule.margin_fraction,
         cap=rule.cap_fraction,
         figures=figures,
-        alarms=(("no samples", AlarmOccurrence(name, note=_NOTE, veto=False)),),
+        alarms=(("no samples", AlarmOccurrence(name, note="; ".join([_NOTE, *nothing]), veto=bool(nothing))),),
         candidate_runs=(candidate,),
         baseline_runs=(baseline,),
     )
 
 
 def _variance(score: Aggregate, docs: int) -> float:
-    """The variance of a score: that of its standard error, else of a share of so many docs."""
-    if score.stderr is not None and math.isfinite(score.stderr):
+    """The variance of a score: that of its standard error, else of a share of so many docs, with one more of each
+    verdict, as a share of 0 or 1 varies too (Agresti and Coull 1998)."""
+    if score.stderr is not None and 0 < score.stderr <= 1:
         return score.stderr**2
-    return score.value * (1 - score.value) / (docs - 1)
+    share = (score.value * docs + 1) / (docs + 2)
+    return share * (1 - share) / (docs - 1)
