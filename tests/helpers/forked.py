@@ -252,10 +252,10 @@ def _share(listener: socket.socket, life: int) -> None:
         if imports not in parents:
             parents[imports], theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             if not os.fork():
-                for descriptor in (listener.fileno(), life, *descriptors):
+                for descriptor in (life, *descriptors):
                     os.close(descriptor)
-                for other in parents.values():
-                    other.close()
+                for other in (listener, *parents.values()):
+                    other.close()  # not its number: at its end the object would close what has that number by then
                 _import(_SETS[imports])
                 _serve(theirs)
                 return
