@@ -221,6 +221,7 @@ if TYPE_CHECKING:
     from meta_eval.harness.settings import Settings as Settings
     from meta_eval.harness.settings import read_model_args as read_model_args
     from meta_eval.harness.token_logprobs import LOWEST as LOWEST
+    from meta_eval.harness.token_logprobs import TokenLogprobs as TokenLogprobs
     from meta_eval.harness.token_logprobs import TokenPlace as TokenPlace
     from meta_eval.harness.token_logprobs import collect_tokens as collect_tokens
     from meta_eval.judge.decide import SAMENESS_CODES as SAMENESS_CODES

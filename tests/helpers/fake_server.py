@@ -57,6 +57,8 @@ class FakeServer:
         model: The name of the served model.
         encode: Makes token ids of text, including BOS.
         retry_after: The seconds in its answer when it is busy.
+        complete: Makes a completion of a body and ``encode``; by default that of the prompt's hash.
+        metrics: The page ``/metrics``; None for none.
 
     Attributes:
         answered: How often each prompt got a complete answer.
@@ -71,7 +73,10 @@ class FakeServer:
         encode: Callable[[str], list[int]] = lambda text: [0, *text.encode()],
         ids_end_in: int = 422, listed: str | None = None, says_length: bool = True, card: Body | None = None,
         pages: tuple[str, ...] = ("/completions",), others: tuple[str, ...] = (), tokenizer: Any = None,
+        complete: Callable[[Body, Callable[[str], list[int]]], dict[str, Any]] | None = None,
+        metrics: Callable[[], str] | None = None,
     ) -> None:  # fmt: skip
+        self.complete, self.metrics = complete or completion, metrics
         self.faults, self.takes, self.refuses_others, self.token_ids = faults, takes, refuses_others, token_ids
         self.seconds, self.model, self.max_model_len, self.key = seconds, model, max_model_len, key
         self.retry_after, self.ids_end_in, self.pages = retry_after, ids_end_in, pages
@@ -175,6 +180,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.send(200, {"object": "list", "data": cards})
         elif self.path == "/health":
             self.send(200, b"")
+        elif self.path == "/metrics" and fake.metrics is not None:
+            self.send(200, fake.metrics().encode())
         elif self.path == "/version":
             self.send(200, {"version": "0.0.fake"})
         else:
@@ -233,7 +240,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         time.sleep(random.random() * 0.1 if fault == "another order" else fake.seconds)
         known = {name: value for name, value in body.items() if name in fake.takes}
-        raw = json.dumps(completion(known, fake.encode)).encode()
+        raw = json.dumps(fake.complete(known, fake.encode)).encode()
         if fault == "half":
             self.send(200, raw[: len(raw) // 2])
         elif fault == "cut":

@@ -179,6 +179,16 @@ class ServersClient(Client, Generic[_Server]):
         """Start the server of this run; None if it exists already."""
         return None
 
+    @property
+    def urls(self) -> list[str]:
+        """The addresses of the servers, inside the ``with`` block."""
+        return [server.url for server in self._servers]
+
+    def connect_again(self) -> list[_Server]:
+        """Further connections to the same servers, inside the ``with`` block, in the event loop of the caller."""
+        key = read_key(self.settings.api_key_env)
+        return [self.connect(server.url, self._asked_for, key) for server in self._servers]
+
     def __init__(self, settings: RunSettings, *, model: str, logs: Path, end: Sequence[str] = ()) -> None:
         super().__init__(settings, model=model, logs=logs, end=end)
         self._served: Served | None = None

@@ -1,0 +1,66 @@
+"""The function of this plug-in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from meta_eval.plugins.load.options import LoadOptions, check_options
+from meta_eval.sockets import DEFAULT_CONFIG, ConfigError, Progress, apart, check_folder, display_logs, documented
+
+if TYPE_CHECKING:
+    from meta_eval.plugins.load.load_report import LoadReport
+    from meta_eval.sockets import Config
+
+
+@documented
+@apart
+def load(
+    config: Config | Path | str | None = None,
+    *,
+    options: LoadOptions | None = None,
+    progress: Progress | None = None,
+    **keywords: Any,
+) -> LoadReport:
+    """Ask a server alone and under load, and say whether it loses answers. See docs/plugins/load/load.md.
+
+    ::
+
+        from meta_eval import load
+
+        found = load(pack="work_dir", concurrency=(16, 64), overrides=["base_url=http://localhost:8000/v1"])
+        print(found.summary)
+
+    Args:
+        config: The configuration or its YAML file. Read only if no pack is named. An existing pack with the same
+            settings is reused.
+        options: The attributes of `meta_eval.plugins.load.options.LoadOptions`.
+        progress: Called with the current step, the number of answers, and the total.
+        keywords: Single options by name, such as ``pack``, ``concurrency`` and ``docs``.
+
+    Raises:
+        UserError: An error that the user can fix. Earlier answers are kept; the same call resumes.
+    """
+    from meta_eval.plugins.load.load_build import run_load
+    from meta_eval.plugins.load.load_report import LoadReport
+    from meta_eval.plugins.load.reproduction import FILES, KIND
+    from meta_eval.sockets import open_config, override_settings, prepare_pack, read_manifest, settings_of
+
+    chosen = (options or LoadOptions()).updated(**keywords)
+    check_options(chosen)
+    if chosen.reproduce is not None:
+        check_folder(Path(chosen.reproduce), KIND, names=FILES, shared=True)
+    with display_logs(progress):
+        if chosen.pack is not None:
+            pack = Path(chosen.pack)
+            settings = override_settings(read_manifest(pack).run_settings, chosen.overrides)
+        else:
+            config_of_pack, place = open_config(config or DEFAULT_CONFIG, chosen.overrides)
+            if config_of_pack.other_models:
+                raise ConfigError(
+                    f"names {1 + len(config_of_pack.other_models)} models, and this call asks one", where="model_name",
+                    hint="Name it with --set model_name=…",
+                )  # fmt: skip
+            pack = prepare_pack(config_of_pack, place, edited=chosen.edited)
+            settings = settings_of(read_manifest(pack), config_of_pack)
+        return LoadReport(run_load(pack, settings, chosen))

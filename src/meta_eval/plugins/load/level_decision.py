@@ -1,0 +1,210 @@
+"""What the answers of a level say of the server, beside what it answers alone."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from meta_eval.plugins.load.signs import Seen
+from meta_eval.plugins.load.thresholds import AT_MOST, FALSE_ALARM, FOUND, SIGNS
+from meta_eval.sockets import LEVEL, Interval, stats
+
+Outcome = Literal["same", "worse", "undecided"]
+"""What a server does under load, beside what it does alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """The verdicts of a level beside those alone, doc by doc."""
+
+    docs: int
+    """Docs with both verdicts."""
+
+    lost: int
+    """Right alone and wrong under load."""
+
+    won: int
+    """Wrong alone and right under load."""
+
+    @property
+    def p(self) -> float:
+        """The one-sided p value of a loss: whether losses are more frequent than gains (the exact test of signs)."""
+        return binomial_tail(self.lost, self.lost + self.won, 0.5)
+
+    @property
+    def drop(self) -> float:
+        """The share of docs by which the score is lower."""
+        return (self.lost - self.won) / self.docs
+
+    @property
+    def interval(self) -> Interval:
+        """Of the drop, two-sided; `meta_eval.stats.paired_drop` has the method."""
+        same = self.docs - self.lost - self.won
+        alone = [1.0] * self.lost + [0.0] * self.won + [1.0] * same
+        loaded = [0.0] * self.lost + [1.0] * self.won + [1.0] * same
+        return stats.paired_drop(alone, loaded).interval(LEVEL)
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What the answers of a level are, or those alone, asked again."""
+
+    answers: int
+    """Answers that there are, and requests that were refused."""
+
+    same: int
+    """Answers with the text of an answer alone."""
+
+    near_ties: int
+    """Answers that parted from it at a near tie."""
+
+    parted: int
+    """Answers that parted from it, nobody knows why."""
+
+    corrupted: int
+    """Answers that are corrupted."""
+
+    sure: int
+    """Those of them that no rounding explains."""
+
+    failed: int
+    """Requests without an answer."""
+
+    signs: tuple[tuple[str, int], ...]
+    """How many answers have each sign, the most frequent first."""
+
+    @property
+    def parting(self) -> float:
+        """The share of answers that are not the same."""
+        return 1 - self.same / self.answers if self.answers else 0.0
+
+    @property
+    def parting_interval(self) -> Interval:
+        """Of `parting`."""
+        return bound_share(self.answers - self.same, self.answers)
+
+    @property
+    def interval(self) -> Interval:
+        """Of the share of corrupted answers."""
+        return bound_share(self.corrupted, self.answers)
+
+
+@dataclass(frozen=True, slots=True)
+class LevelDecision:
+    """A decision, and why."""
+
+    outcome: Outcome
+    """What it is."""
+
+    reason: str
+    """Why, a clause."""
+
+    smallest: float
+    """The smallest share of corrupted answers that so many answers call worse with a probability of `FOUND`."""
+
+
+def count(seen: Sequence[Seen]) -> Counts:
+    """Count what answers are."""
+    kinds = Counter(one.kind for one in seen)
+    signs = Counter(sign for one in seen for sign in one.signs[:1])
+    return Counts(
+        len(seen) - kinds["failed"], kinds["same"], kinds["near tie"], kinds["parted"], kinds["corrupted"],
+        sum(one.is_sure for one in seen), kinds["failed"], tuple(signs.most_common()),
+    )  # fmt: skip
+
+
+def decide(level: Counts, alone: Counts, verdicts: Verdicts | None) -> LevelDecision:
+    """Decide whether a server answers worse under load than alone.
+
+    Worse is a level by any of three tests, each with a p value of at most `FALSE_ALARM` on a sound server: answers that
+    no rounding explains, of which a sound server has none; corrupted answers of any kind beside those alone (the exact
+    test of Fisher); and lost verdicts beside won ones.
+
+    Args:
+        level: The answers of the level.
+        alone: The answers alone, asked again, beside those asked first.
+        verdicts: The verdicts; None if none are there.
+    """
+    smallest = find_smallest_rate(level.answers, alone)
+    if not level.answers:
+        return LevelDecision("undecided", "no request was answered", smallest)
+    if level.sure >= SIGNS and fisher_tail(level.sure, level.answers, alone.sure, alone.answers) <= (
+        FALSE_ALARM if alone.sure else 1.0
+    ):
+        return LevelDecision("worse", f"{_answers(level.sure)} cannot be its own", smallest)
+    if fisher_tail(level.corrupted, level.answers, alone.corrupted, alone.answers) <= FALSE_ALARM:
+        beside = f"beside {alone.corrupted:,} of {alone.answers:,} alone"
+        return LevelDecision("worse", f"{_answers(level.corrupted)} are corrupted, {beside}", smallest)
+    if verdicts is not None and verdicts.docs and verdicts.p <= FALSE_ALARM:
+        words = f"{verdicts.lost:,} verdicts lost and {verdicts.won:,} won"
+        return LevelDecision("worse", words, smallest)
+    reasons = list(_list_doubts(level, alone, verdicts))
+    if reasons:
+        return LevelDecision("undecided", "; ".join(reasons), smallest)
+    return LevelDecision("same", f"no answer of {level.answers:,} is corrupted", smallest)
+
+
+def _list_doubts(level: Counts, alone: Counts, verdicts: Verdicts | None) -> list[str]:
+    doubts = []
+    if level.corrupted:
+        doubts.append(
+            f"{level.corrupted:,} of {level.answers:,} answers {'is' if level.corrupted == 1 else 'are'} corrupted"
+        )
+    elif level.interval.upper > AT_MOST:
+        doubts.append(f"no corrupted answer, but {level.answers:,} answers may hide {100 * level.interval.upper:.1f} %")
+    if alone.sure:
+        doubts.append(f"{_answers(alone.sure)} alone cannot be its own")
+    if level.failed > AT_MOST * (level.failed + level.answers):
+        doubts.append(f"{level.failed:,} requests have no answer")
+    if verdicts is not None and verdicts.docs and verdicts.interval.upper > AT_MOST:
+        doubts.append(f"a loss of {100 * verdicts.interval.upper:.1f} points of verdicts is not ruled out")
+    return doubts
+
+
+def _answers(number: int) -> str:
+    return f"{number:,} answer{'' if number == 1 else 's'}"
+
+
+def find_smallest_rate(answers: int, alone: Counts) -> float:
+    """The smallest share of corrupted answers of which `FOUND` of all draws show enough, to 0.1 %; 1 if none does.
+
+    Args:
+        answers: The answers of a level.
+        alone: The answers alone. Where they have none that is corrupted, `SIGNS` are enough.
+    """
+    needed = SIGNS
+    if alone.sure:
+        while needed <= answers and fisher_tail(needed, answers, alone.sure, alone.answers) > FALSE_ALARM:
+            needed += 1
+    return next((n / 1000 for n in range(1, 1001) if binomial_tail(needed, answers, n / 1000) >= FOUND), 1.0)
+
+
+def binomial_tail(least: int, draws: int, share: float) -> float:
+    """The probability of at least so many of independent draws."""
+    from scipy.stats import binom
+
+    return float(binom.sf(least - 1, draws, share)) if draws else float(least <= 0)
+
+
+def fisher_tail(a: int, of_a: int, b: int, of_b: int) -> float:
+    """The one-sided p value of a larger share of a: the probability of at least so many among all that there are."""
+    from scipy.stats import hypergeom
+
+    return float(hypergeom.sf(a - 1, of_a + of_b, a + b, of_a)) if of_b else 1.0
+
+
+def bound_share(number: int, of: int) -> Interval:
+    """The interval of a share at 95 % (Clopper and Pearson 1934). It holds for rare events too: 0 of 500 is not 0."""
+    from scipy.stats import beta
+
+    if not of:
+        return Interval(0.0, 1.0)
+    tail = (1 - LEVEL) / 2
+    lower = float(beta.ppf(tail, number, of - number + 1)) if number else 0.0
+    upper = float(beta.ppf(1 - tail, number + 1, of - number)) if number < of else 1.0
+    if not number:  # one-sided: nothing is below 0
+        upper = -math.expm1(math.log(1 - LEVEL) / of)
+    return Interval(lower, upper)
