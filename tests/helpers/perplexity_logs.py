@@ -30,7 +30,7 @@ def draw_text(chunks: int = 200, shift: float = 0.02, seed: int = 1) -> Text:
 
 
 def _smooth(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.convolve(values, [0.5, 0.3, 0.2], mode="same")
+    return np.convolve(values, np.full(6, 6**-0.5), mode="same")
 
 
 def accumulate(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -175,10 +175,15 @@ def _describe(compared: TextComparison) -> str:
         f"perplexity {' to '.join(format_perplexity(side.perplexity) for side in (compared.baseline, compared.copy))}",
     ]
     if compared.divergence is not None and compared.changed is not None:
-        more = "" if compared.is_from_base else " more"
+        figures = (
+            ("divergence", "{} % of the likeliest tokens changed")
+            if compared.is_from_base
+            else ("divergence less the baseline's", "likeliest tokens changed less the baseline's: {} points")
+        )
+        nats = write.format_nats(compared.divergence.value)
         parts += [
-            f"divergence {write.format_nats(compared.divergence.value)}{more}{_in_words(bounds['divergence'])}",
-            f"{_signed_share(compared.changed.value)} % of the likeliest tokens{more} changed",
+            f"{figures[0]} {nats}{_in_words(bounds['divergence'])}",
+            figures[1].format(_signed_share(compared.changed.value)),
         ]
     return f"{'; '.join(parts)}; {plural(compared.chunks, 'chunk')}."
 
@@ -192,14 +197,14 @@ def _describe_errors(compared: TextComparison) -> Iterator[Listing]:
         return
     means = (compared.shift, compared.divergence, compared.changed)
     parts = [
-        f"{error * factor:.2g} for the {name}, {_error(mean) * factor:.2g} over blocks"
+        f"{error * factor:.2g} for the {name} ({_error(mean) * factor:.2g} over blocks)"
         for name, factor, mean, error in zip(
             ("shift", "divergence", "changed tokens"), (1, 1, 100), means, compared.errors, strict=True
         )
         if mean is not None and math.isfinite(error)
     ]
     if parts:
-        words = f"llama.cpp prints the standard errors of independent tokens, and these are not: {'; '.join(parts)}."
+        words = f"Standard errors that llama.cpp prints, as if tokens were independent: {', '.join(parts)}."
         yield Listing((Item((), words),))
 
 
