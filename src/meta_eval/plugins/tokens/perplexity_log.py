@@ -52,8 +52,8 @@ _OTHER = {
 }  # fmt: skip
 
 _LONGEST_ROW = 500
-# The largest log-likelihood of a token, in nats, that is a number and no overflow.
-_LARGEST = 700.0
+# The largest size of a printed mean, in nats. Differences of two such have an exponential.
+_LARGEST = 300.0
 
 
 @dataclass(frozen=True, slots=True)
