@@ -10,11 +10,13 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
 
 import fake_server
 import first_board
+import perplexity_logs
 import recorded_runs
 import runs
 import small_model
@@ -150,7 +152,21 @@ def rows(folder: Path) -> Iterator[Names]:
     yield {}
 
 
+@contextmanager
+def llama_perplexity(folder: Path) -> Iterator[Names]:
+    """Write outputs of llama-perplexity for a baseline and two copies."""
+    text = perplexity_logs.draw_text(240)
+    nearer = replace(text, copy=text.base + (text.copy - text.base) / 3, divergence=text.divergence / 4)
+    for name, content in (
+        ("f16.log", perplexity_logs.write_plain(text.base)), ("q4_plain.log", perplexity_logs.write_plain(text.copy)),
+        ("q4.log", perplexity_logs.write_table(text)), ("q6.log", perplexity_logs.write_table(nearer)),
+    ):  # fmt: skip
+        (folder / name).write_text(content, encoding="utf-8")
+    yield {}
+
+
 SETUPS: dict[str, Callable[[Path], AbstractContextManager[Names]]] = {
     "two_runs": two_runs, "bf16_run": bf16_run, "details": details,
     "my_engine": my_engine, "two_models": two_models, "llamacpp": llamacpp, "nightly": nightly, "thresholds": thresholds, "rows": rows,
+    "llama_perplexity": llama_perplexity,
 }  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from meta_eval.sockets import DEFAULT_CONFIG, ConfigError, Progress, apart, disp
 if TYPE_CHECKING:
     from meta_eval.plugins.tokens.audit_report import AuditReport
     from meta_eval.plugins.tokens.fidelity_report import FidelityReport
+    from meta_eval.plugins.tokens.perplexity_report import PerplexityReport
     from meta_eval.plugins.tokens.token_scoring import FidelityResult
     from meta_eval.sockets import Config, Gate, RunSettings
 
@@ -136,6 +138,34 @@ def fidelity_report(
         path, baseline=baseline_table, noise=None if noise is None else find_table(Path(noise)), rule=rules,
         tokenizer=tokenizer_file, exit_follows_decision=gate is not None,
     )  # fmt: skip
+
+
+@documented
+def perplexity_report(log: Path | str, *, baseline: Path | str | None = None) -> PerplexityReport:
+    """Report an output of llama-perplexity, and compare it with a baseline's. See docs/plugins/tokens/perplexity.md.
+
+    ::
+
+        from meta_eval.plugins.tokens.api import perplexity_report
+
+        found = perplexity_report("q4.log", baseline="f16.log")
+        print(found.summary)
+
+    Args:
+        log: What the program printed for the copy.
+        baseline: What it printed for the baseline, over the same text. None compares a table of ``--kl-divergence``
+            with its own base.
+
+    Raises:
+        UserError: A log cannot be read, or they are not of the same chunks.
+    """
+    from meta_eval.plugins.tokens.perplexity_log import read_perplexity_log
+    from meta_eval.plugins.tokens.perplexity_report import make_perplexity_report
+
+    if baseline is not None and os.path.realpath(baseline) == os.path.realpath(log):
+        raise ConfigError("is the log itself, so there is nothing to compare", where=f"baseline {baseline}")
+    other = None if baseline is None else read_perplexity_log(Path(baseline))
+    return make_perplexity_report(read_perplexity_log(Path(log)), other)
 
 
 @documented

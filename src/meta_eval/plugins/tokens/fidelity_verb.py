@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ from meta_eval.sockets import (
 
 if TYPE_CHECKING:
     from meta_eval.plugins.tokens.token_scoring import FidelityResult
-    from meta_eval.sockets import Gate
+    from meta_eval.sockets import Gate, View
 
 
 @options.spread_options()
@@ -63,6 +64,9 @@ def fidelity(
     Exit codes: 0 done, 1 requests failed permanently, 2 an error that you can fix, 130 interrupted. With --gate: 0
     same, 1 different, 3 undecided.
 
+    Outputs of llama-perplexity are compared too: name the copy's in place of the pack, and the baseline's with
+    --baseline. A table of --kl-divergence has both.
+
     Example: meta-eval fidelity work_dir --baseline other/fidelity
     """
     from meta_eval.plugins.tokens import api
@@ -81,6 +85,14 @@ def fidelity(
             where=output_option,
             hint="Run all shards, then this command without --shard",
         )
+    if chosen.pack is not None and Path(chosen.pack).is_file():
+        if any(value is not None for value in (margin, gate, noise)) or _asks_anything(chosen):
+            raise ConfigError(
+                "is a file, so nothing is asked or decided: of the options only --baseline, --json and those of views "
+                "are for an output of llama-perplexity", where=str(chosen.pack), hint="Leave the others out",
+            )  # fmt: skip
+        _report_logs(chosen, choose_views("fidelity", view, {"html": html, "markdown": markdown}), as_json=as_json)
+        return
     fidelity_gate = _read_fidelity_gate(margin, gate, noise, named)
     views = choose_views("fidelity", view, {"html": html, "markdown": markdown})
     check_outputs((path for path, _ in views), (None if chosen.pack is None else Path(chosen.pack), named, noise, gate))
@@ -111,6 +123,31 @@ def fidelity(
     if as_json:
         print_result(json.dumps({**_object(measured), "report": document.to_json()}, allow_nan=False))
     raise typer.Exit(1 if measured.failed else report.exit_code)
+
+
+def _asks_anything(chosen: FidelityOptions) -> bool:
+    """Whether any option is set that is about what is asked of a model."""
+    usual = FidelityOptions(pack=chosen.pack, baseline=chosen.baseline)
+    pairs = [(getattr(chosen, field.name), getattr(usual, field.name)) for field in fields(chosen)]
+    return any(value != default and (value or default) for value, default in pairs)
+
+
+def _report_logs(chosen: FidelityOptions, views: list[tuple[Path, View]], *, as_json: bool) -> None:
+    """Compare outputs of llama-perplexity.
+
+    Raises:
+        UserError: A log cannot be read, or they are not of the same chunks.
+    """
+    from meta_eval.plugins.tokens import api
+    from meta_eval.sockets import TextView
+
+    log, baseline = Path(chosen.pack or ""), None if chosen.baseline is None else Path(chosen.baseline)
+    check_outputs((path for path, _ in views), (log, baseline))
+    document = api.perplexity_report(log, baseline=baseline).document()
+    write_document(document, views)
+    TextView().show(document, make_result_console(as_json=as_json))
+    if as_json:
+        print_result(json.dumps({"report": document.to_json()}, allow_nan=False))
 
 
 def _read_fidelity_gate(

@@ -132,3 +132,16 @@ AUDIT_CUT = 0.02
 ENDPOINT_CUT_TOKENS = 24
 ENDPOINT_CUT_PILE = 0.1
 ENDPOINT_CUT_BEFORE = 4
+
+# Outputs of llama-perplexity. Blocks of consecutive chunks, and the least number of chunks of a block. On public logs
+# the differences of neighbouring chunks correlate by up to 0.66, and those of chunks eight apart rarely by above 0.2
+# (docs/plugins/tokens/perplexity.md has the coverage).
+PERPLEXITY_BLOCKS = 10
+PERPLEXITY_BLOCK = 8
+# With fewer blocks Student's t says nothing, and with fewer chunks the interval is somewhat too narrow.
+PERPLEXITY_LEAST_BLOCKS = 4
+PERPLEXITY_ENOUGH = 100
+# The chunks of one text correlate by 0.68 and more under two models that are less than so many nats apart, and chunks
+# of two texts by at most 0.5.
+PERPLEXITY_SAME_TEXT = 0.5
+PERPLEXITY_NEAR = 1.0
