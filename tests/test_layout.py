@@ -177,10 +177,13 @@ def test_every_name_of_the_list_of_sockets_is_there() -> None:
 
 
 # Names of plug-ins that are words of the core, too.
-WORDS = {"tasks": "a key of the configuration", "chat": "a kind of requests", "recorded": "of a record, as answers are"}
+WORDS = {
+    "tasks": "a key of the configuration", "chat": "a kind of requests", "recorded": "of a record, as answers are",
+    "load": "what is done with a task",
+}  # fmt: skip
 # What looks like a name of a plug-in, and is none.
 OTHERS = {
-    ("judge/token_table.py", "fidelity"): "the folder of token tables, which `meta_eval.load` reads",
+    ("judge/token_table.py", "fidelity"): "the folder of token tables",
     ("pack/backends/server.py", "local-completions"): "the client of lm-eval in the printed command",
     ("pack/backends/server.py", "huggingface"): "its argument tokenizer_backend",
     ("harness/provenance.py", "local-completions"): "an example of a name that lm-eval writes",

@@ -30,10 +30,11 @@ DOCS = 240
 
 def load_pack(temporary: pytest.TempPathFactory) -> Path:
     """A folder, made once, with ``eval_config.yaml``, its pack, and the tokenizer of the model."""
-    return once(temporary, "own_load", _make)
+    return once(temporary, "own_load", make_load_pack)
 
 
-def _make(folder: Path) -> None:
+def make_load_pack(folder: Path) -> None:
+    """Fill a folder with it."""
     from command import cli
     from lm_eval.api.model import LM
     from recorded_runs import record
@@ -146,4 +147,4 @@ def load_server(
     return server
 
 
-__all__ = ["DOCS", "FAR", "TASK", "load_pack", "load_server"]
+__all__ = ["DOCS", "FAR", "TASK", "load_pack", "load_server", "make_load_pack"]

@@ -165,8 +165,25 @@ def llama_perplexity(folder: Path) -> Iterator[Names]:
     yield {}
 
 
+@contextmanager
+def full_server(folder: Path) -> Iterator[Names]:
+    """Make a pack, and serve its model: a share of the answers at the second level are those of another prompt."""
+    import load_server
+
+    load_server.make_load_pack(folder)
+    asked: dict[str, int] = {}
+    other = "lantern kettle saffron thimble walnut zephyr barley cobalt. The best answer is A."
+
+    def spoil(text: str, _: int) -> str:
+        asked[text] = asked.get(text, 0) + 1
+        return other if asked[text] == 3 and random.Random(text).random() < 0.05 else text
+
+    with load_server.load_server(folder / "model", tied=0.0, spoil=spoil) as there:
+        yield {"http://localhost:8000/v1": there.url}
+
+
 SETUPS: dict[str, Callable[[Path], AbstractContextManager[Names]]] = {
     "two_runs": two_runs, "bf16_run": bf16_run, "details": details,
     "my_engine": my_engine, "two_models": two_models, "llamacpp": llamacpp, "nightly": nightly, "thresholds": thresholds, "rows": rows,
-    "llama_perplexity": llama_perplexity,
+    "llama_perplexity": llama_perplexity, "full_server": full_server,
 }  # fmt: skip

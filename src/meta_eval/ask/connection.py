@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePath
 from typing import Any
 
-from meta_eval.ask.transport import Failed, GarbledError, Json, Merger, Reply, Transport, retry_after
+from meta_eval.ask.transport import CutError, Failed, GarbledError, Json, Merger, Reply, Transport, retry_after
 from meta_eval.base.display import one_line
 from meta_eval.base.logs import log
 from meta_eval.harness.settings import RunSettings
@@ -91,6 +91,14 @@ class Connection(ABC):
     def pause(self, seconds: float) -> None:
         """Send no requests for some seconds."""
         self._not_before = max(self._not_before, time.monotonic() + seconds)
+
+    async def read_page(self, path: str) -> str | None:
+        """The text of a page beside ``/v1``, such as ``/metrics``; None where there is none or it does not come."""
+        try:
+            reply = await self._transport.request("GET", path, timeout=TO_SAY, root=True)
+        except (CutError, Failed):
+            return None
+        return reply.read_body() if reply.status == 200 else None
 
     async def get(self, path: str) -> Json | str:
         """Get a page; results and errors as of `post`."""

@@ -179,11 +179,6 @@ class ServersClient(Client, Generic[_Server]):
         """Start the server of this run; None if it exists already."""
         return None
 
-    @property
-    def urls(self) -> list[str]:
-        """The addresses of the servers, inside the ``with`` block."""
-        return [server.url for server in self._servers]
-
     def connect_again(self) -> list[_Server]:
         """Further connections to the same servers, inside the ``with`` block, in the event loop of the caller."""
         key = read_key(self.settings.api_key_env)

@@ -151,6 +151,11 @@ class Reply:
             return tree
         return self._hidden(tree, at_least=1 if tree.get("error") else _SECRET)
 
+    def read_body(self) -> str:
+        """The body as text."""
+        raw = self._body
+        return str(self._key.hide(raw.decode("utf-8", "replace"))) if isinstance(raw, bytes) else ""
+
     def read_words(self) -> str:
         """Why the server refuses a request, as a single line."""
         raw = self._body

@@ -6,16 +6,16 @@ are no figures.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import re
 import threading
 import time
-import urllib.request
-from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
-from urllib.parse import urlsplit
+from typing import Any, Self
+
+from meta_eval.sockets import Connection, ServersClient
 
 # By our name, theirs: vLLM (new and old), SGLang, llama.cpp.
 _NAMES = {
@@ -26,7 +26,7 @@ _NAMES = {
     "preemptions": ("vllm:num_preemptions_total", "vllm:num_preemptions", "sglang:num_retracted_reqs"),
 }  # fmt: skip
 _LINE = re.compile(r"^([A-Za-z_:]+)(?:\{[^}]*\})? ([0-9.eE+-]+)", re.MULTILINE)
-_MOST_BYTES, _EVERY_S, _PATIENCE_S = 4 << 20, 0.5, 5.0
+_EVERY_S, _PATIENCE_S = 0.5, 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,52 +65,54 @@ def parse_metrics(page: str, at: float) -> EngineFigures | None:
     return EngineFigures(at, **found) if found else None
 
 
-def read_metrics(url: str) -> EngineFigures | None:
-    """Ask a server; None where it does not say.
-
-    Args:
-        url: Its address, with ``/v1`` if it has that.
-    """
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https"):
-        return None
-    root = parts.path.rstrip("/").removesuffix("/v1")
-    try:
-        address = f"{parts.scheme}://{parts.netloc}{root}/metrics"
-        with urllib.request.urlopen(address, timeout=_PATIENCE_S) as answer:  # noqa: S310 (http alone, see above)
-            page = answer.read(_MOST_BYTES).decode(errors="replace")
-    except (OSError, ValueError):
-        return None
-    return parse_metrics(page, time.time())
-
-
 class Watch:
     """Asks servers for their figures twice a second, inside the ``with`` block. It ends at a server without any.
+
+    Args:
+        client: The open client of the servers.
 
     Attributes:
         figures: What they said, in order.
     """
 
-    def __init__(self, urls: Sequence[str]) -> None:
+    def __init__(self, client: ServersClient[Any]) -> None:
         self.figures: list[EngineFigures] = []
-        self._urls = tuple(urls)
-        self._end = threading.Event()
-        self._threads = [threading.Thread(target=self._run, args=(url,), daemon=True) for url in self._urls]
+        self._client = client
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="figures", daemon=True)
 
     def __enter__(self) -> Self:
-        for thread in self._threads:
-            thread.start()
+        self._thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._end.set()
-        for thread in self._threads:
-            thread.join(_PATIENCE_S)
+        with contextlib.suppress(RuntimeError):  # it has ended by itself
+            self._loop.call_soon_threadsafe(self._stop)
+        self._thread.join(_PATIENCE_S)
 
-    def _run(self, url: str) -> None:
-        while (figures := read_metrics(url)) is not None:
-            self.figures.append(figures)
-            if self._end.wait(_EVERY_S):
+    def _stop(self) -> None:
+        for task in asyncio.all_tasks(self._loop):
+            task.cancel()
+
+    def _run(self) -> None:
+        with contextlib.suppress(asyncio.CancelledError):
+            self._loop.run_until_complete(self._watch())
+        self._loop.close()
+
+    async def _watch(self) -> None:
+        servers = self._client.connect_again()
+        try:
+            await asyncio.gather(*map(self._read, servers))
+        finally:
+            for server in servers:
+                await server.close()
+
+    async def _read(self, server: Connection) -> None:
+        while (page := await server.read_page("/metrics")) is not None:
+            figures = parse_metrics(page, time.time())
+            if figures is None:
                 return
+            self.figures.append(figures)
+            await asyncio.sleep(_EVERY_S)

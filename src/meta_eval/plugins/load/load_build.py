@@ -191,7 +191,7 @@ class Judge:
             {doc: request.prompt for doc, request in self._run.requests.items()}, texts,
             SHARED if self._limit is not None else SHARED_UNSCORED,
             [
-                make_prompt(f"{self._run.seed} {phase.level}", number)[0]
+                make_prompt(f"{self._run.seed} {phase.level}", number, settings.max_model_len)[0]
                 for phase in self._run.levels for number in range(min(traffic, phase.traffic.get("begun", 0)))
             ],
         )  # fmt: skip
@@ -287,7 +287,7 @@ class Judge:
             for phase in run.levels:
                 try:
                     results = self._write_results(grading, phase, Path(folder))
-                    report = api.compare([alone], [results])
+                    report = api.compare([alone], [results], progress=lambda *_: None)
                 except UserError as error:
                     self.notes.append(f"no verdicts at {phase.level:,}: {error}")
                     continue

@@ -41,6 +41,7 @@ from meta_eval.sockets import (
     collect_identity,
     counting_saved,
     describe_start,
+    display_logs,
     encode_requests,
     expand_home,
     find_client,
@@ -180,7 +181,7 @@ class Asking:
             self._ask(phase)
             if phase is run.alone and fresh == len(run.requests) and self._options.ask and len(left) > 1:
                 minutes = (time.monotonic() - began) / 60
-                log.info(f"alone, the docs took {minutes:.1f} min; at a level they take at most as long")
+                report_progress(f"alone, the docs took {minutes:.1f} min; at a level they take at most as long")
         if not run.alone.answers:
             raise DataError(
                 "no answer is there yet", where=str(run.folder), hint="Leave out --no-ask, or name the right --output"
@@ -242,6 +243,11 @@ class Asking:
         """The kind of the requests: ``generate`` or ``chat``."""
         return next(iter(self.run.requests.values())).kind
 
+    @property
+    def context(self) -> int:
+        """Tokens that the server reads and writes at most."""
+        return self._settings.max_model_len
+
     def ask_now(self, requests: Iterable[Request], level: int) -> Iterator[Answer]:
         """Ask something else, so many at once; nothing is kept."""
         client, tokens = self._start()
@@ -284,9 +290,10 @@ class Asking:
 
     def _earlier(self, journal: Journal) -> Mapping[Any, Answer]:
         options = self._options
-        return read_earlier_answers(
-            journal, self._settings, asks=options.ask, same=options.same_deployment, folder_option="--vary NAME"
-        ).by_key
+        with display_logs(lambda *_: None):
+            return read_earlier_answers(
+                journal, self._settings, asks=options.ask, same=options.same_deployment, folder_option="--vary NAME"
+            ).by_key
 
     def _read(self, phase: Phase) -> None:
         """Read what is answered already."""
@@ -319,7 +326,7 @@ class Asking:
         folder = self.run.folder / phase.name
         with self._open(folder) as journal, counting_saved(lambda: (len(phase.answers), len(self.run.requests))):
             try:
-                with Watch(client.urls) as watch, traffic:
+                with Watch(client) as watch, traffic:
                     requests = (self.run.requests[doc] for doc in left)
                     for answer in client.answer(encode_requests(requests, tokens.encoder)):
                         journal.add(answer, engine=client.engine)
@@ -368,7 +375,7 @@ class Asking:
         levels = ", ".join(f"{phase.level:,}" for phase in phases if phase.name not in (ALONE, AGAIN))
         beside = "" if not self._options.traffic or self._is_limited() else ", and made-up requests beside them"
         at = f" and at {levels} in flight" if levels else ""
-        log.info(
+        report_progress(
             f"{plural(len(self.run.requests), 'doc')} alone{at}: {plural(len(left), 'request')}, about "
             f"{round(characters / 4, -3):,.0f} tokens of prompts, at most {tokens:,} tokens of answers{beside}"
         )

@@ -112,7 +112,9 @@ def write_reproduction(folder: Path, asking: Asking, found: Found, options: Load
         return "nothing was asked, so nothing was reproduced: leave out --no-ask"
     level, kind = min(worse), asking.kind
     seed = f"{asking.run.seed} reproduction"
-    prompts = [make_prompt(seed, number)[0] for number in range(2 * _PROMPTS) if number % 4 < 2][:_PROMPTS]
+    prompts = [make_prompt(seed, number, asking.context)[0] for number in range(2 * _PROMPTS) if number % 4 < 2][
+        :_PROMPTS
+    ]
     report_progress(f"asking {len(prompts)} made-up prompts alone, and {_TIMES} times at {level:,} in flight")
     requests = [_make_request(number, kind, prompt) for number, prompt in enumerate(prompts)]
     alone = {answer.doc: answer for answer in asking.ask_now(requests, options.alone)}

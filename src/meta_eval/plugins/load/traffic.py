@@ -52,27 +52,36 @@ _TOKENS = (48, 48, 384, 8)
 _LONGEST, _AFTER = 2.0, 0.5
 
 
-def make_prompt(seed: str, number: int) -> tuple[str, int]:
-    """The prompt of a number, and the most tokens of its answer."""
+def make_prompt(seed: str, number: int, context: int) -> tuple[str, int]:
+    """The prompt of a number, and the most tokens of its answer.
+
+    Args:
+        seed: Of all prompts.
+        number: Of this one.
+        context: Tokens that the server reads and writes at most. A word has about three.
+    """
+    long, shared_words = min(_LONG, context // 8), min(_SHARED, context // 10)
     rng = random.Random(hash_text(f"{seed} {number}"))  # noqa: S311 (no secret)
     kind = number % len(_TOKENS)
     shared = random.Random(hash_text(f"{seed} beginning {number // 4 % 3}"))  # noqa: S311
     if kind == 0:
-        text = f"Copy the words that begin with a vowel: {_draw(rng, _LONG)}. The words are:"
+        text = f"Copy the words that begin with a vowel: {_draw(rng, long)}. The words are:"
     elif kind == 1:
-        text = f"Here is a list: {_draw(shared, _SHARED)}. Count how often it has {_draw(rng, 3)}. The count is"
+        text = f"Here is a list: {_draw(shared, shared_words)}. Count how often it has {_draw(rng, 3)}. The count is"
     elif kind == 2:
         text = f"Tell a long story about {_draw(rng, _SHORT)}. It begins so:"
     else:
         text = f"Say one word that goes with {_draw(rng, 4)}:"
-    return text, _TOKENS[kind]
+    return text, min(_TOKENS[kind], context // 4)
 
 
 def _draw(rng: random.Random, words: int) -> str:
     return " ".join(rng.choice(_WORDS) for _ in range(words))
 
 
-def make_requests(seed: str, kind: str, numbers: Iterator[int], encoder: Encoder | None) -> Iterator[Request]:
+def make_requests(
+    seed: str, kind: str, numbers: Iterator[int], encoder: Encoder | None, context: int
+) -> Iterator[Request]:
     """Requests with these prompts, ready to be sent.
 
     Args:
@@ -80,9 +89,10 @@ def make_requests(seed: str, kind: str, numbers: Iterator[int], encoder: Encoder
         kind: ``generate`` or ``chat``.
         numbers: Of the prompts.
         encoder: Makes token ids of texts; None where the server reads the texts.
+        context: As of `make_prompt`.
     """
     for number in numbers:
-        text, tokens = make_prompt(seed, number)
+        text, tokens = make_prompt(seed, number, context)
         prompt = text if kind == "generate" else json.dumps({"messages": [{"role": "user", "content": text}]})
         settings = {"temperature": 1.0, "do_sample": True, "seed": number}
         request = Request(f"traffic/{number}", "traffic", number, 0, kind, prompt, (), tokens, settings)
@@ -127,7 +137,8 @@ class Traffic:
         self._client, self._number, self._abort = client, number, abort
         self._rng = random.Random(hash_text(seed))  # noqa: S311 (no secret)
         self.counted = Counted()
-        self._requests = make_requests(seed, kind, iter(self._numbers()), encoder)
+        context = client.settings.max_model_len
+        self._requests = make_requests(seed, kind, iter(self._numbers()), encoder, context)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="traffic", daemon=True)
         self._full = threading.Event()
