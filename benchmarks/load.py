@@ -34,7 +34,7 @@ FAULTS = {
     "a tail lost, 3 %": (0.01, "tail", 0.03),
 }
 SIZES = (200, 500, 1000)
-DRAWS, SMALL_DRAWS = 400, 10
+DRAWS, SMALL_DRAWS = 200, 10
 
 
 @dataclass(frozen=True)

@@ -180,7 +180,8 @@ class _Line:
 
 def _make_level_table(found: Found) -> Table[_Line]:
     page = {"terminal": ""}
-    columns: tuple[Column[_Line], ...] = (
+    lines = [_Line(level.counts, level) for level in found.levels]
+    columns: list[Column[_Line]] = [
         Column("answers", "answers", lambda line: line.counts.answers, format_count),
         Column("parting", "partings", lambda line: line.counts.parting, format_percent,
                "percent of answers whose text is not that of an answer alone",
@@ -206,17 +207,22 @@ def _make_level_table(found: Found) -> Table[_Line]:
         Column("smallest", "smallest rate", lambda line: line.level.decision.smallest if line.level else None,
                format_percent, f"percent of corrupted answers that are found in {100 * FOUND:.0f} % of draws",
                headings=page),
-    )  # fmt: skip
+    ]  # fmt: skip
+    # An engine without a page of metrics has none of these.
+    shown = tuple(one for one in columns if one.key not in ("pool", "preempted") or any(map(one.value, lines)))
     rows = (
-        Row("alone, again", _Line(found.alone, None)),
-        *(Row(f"{level.level:,}", _Line(level.counts, level), level.decision.outcome) for level in found.levels),
+        Row("alone", _Line(found.alone, None)),
+        *(
+            Row(f"{level.level:,}", line, level.decision.outcome)
+            for level, line in zip(found.levels, lines, strict=True)
+        ),
     )
     ties = "" if found.limit is None else f" A near tie is at most {found.limit:.1f} nats."
     legend = (
         f"Beside the answers that the same docs got alone.{ties} Same: no corrupted answer, and of corrupted answers "
         f"and of a loss of verdicts {100 * AT_MOST:.0f} % are ruled out."
     )
-    return Table("levels", "Answers by requests in flight", columns, rows, legend, first="in flight")
+    return Table("levels", "Answers by requests in flight", shown, rows, legend, first="in flight")
 
 
 def _list_signs(found: Found) -> Listing:
