@@ -261,6 +261,11 @@ class Baseline:
         return self.root / "record"
 
     @property
+    def gate(self) -> Path:
+        """The gate of a copy."""
+        return self.root / "gate.yaml"
+
+    @property
     def table(self) -> tuple[str, ...]:
         """Arguments of `fidelity`."""
         return "--docs", str(self.checked), "--no-probe"
@@ -285,21 +290,21 @@ class Baseline:
             )
 
     def by_run(self, copy: str, config: Path, drops: dict[str, float]) -> Decided:
-        """`run --stop-when-decided`."""
-        cost = meta_eval("run", "--config", str(config), "--stop-when-decided", codes=(0, 1, 3))
+        """`run --stop-when-decided`; where it reaches the last doc, the whole run decides."""
+        gated = "--stop-when-decided", "--gate", str(self.gate)  # so the exit code is the decision
+        cost = meta_eval("run", "--config", str(config), *gated, codes=(0, 1, 3))
         (results,) = (config.parent / "eval_results").rglob("results_*.json")
         facts = json.loads(results.read_text())["config"]["meta_eval"].get("stopped")
-        outcome = facts["outcome"] if facts else "UNDECIDED"
+        outcome = {code: outcome for outcome, code in EXIT_CODES.items()}[cost.code]
         docs = facts["docs"] if facts else self.docs
         shutil.rmtree(config.parent / "eval_results")
         return Decided("run", copy, cost, docs, outcome, outcome == wanted(copy, drops))
 
     def by_fidelity(self, copy: str, config: Path) -> Decided:
         """`fidelity` beside the table of the baseline and its noise."""
-        gate, recorded = self.root / "gate.yaml", self.config.parent / "eval_results/fidelity"
-        gate.write_text(f"fidelity: {{min_docs: {self.checked}}}\n")
+        recorded = self.config.parent / "eval_results/fidelity"
         cost = meta_eval(
-            "fidelity", "--config", str(config), *self.table, "--baseline", str(recorded), "--gate", str(gate),
+            "fidelity", "--config", str(config), *self.table, "--baseline", str(recorded), "--gate", str(self.gate),
             codes=(0, 1, 3),
         )  # fmt: skip
         outcome = {0: "same", 1: "different", 3: "undecided"}[cost.code]
@@ -330,6 +335,7 @@ def main() -> int:
     once = {"the recorded run": run_stock(models["identical"], tasks, root / "record")}
     config = write_config(root / "baseline", models["identical"], root / "record", tasks)
     baseline = Baseline(root, docs, min(docs, CHECKED), config, once["the recorded run"], chosen.nel)
+    baseline.gate.write_text(f"fidelity: {{min_docs: {baseline.checked}}}\n")
     once["its pack"] = meta_eval("prepare", "--config", str(config))
     once["its table"] = meta_eval("fidelity", "--config", str(config), *baseline.table)
     once["the noise"] = meta_eval("fidelity", "--config", str(config), *baseline.table, "--again")
