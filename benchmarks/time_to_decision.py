@@ -281,7 +281,8 @@ class Baseline:
         outcome = {code: outcome for outcome, code in EXIT_CODES.items()}[read.code]
         yield Decided("compare", copy, cost, self.docs, outcome, outcome == wanted(copy, drops), read)
         if self.nel:
-            sides = [write_bundles(of, self.root / f"nel_{copy}" / of.name) for of in (self.answers, output)]
+            runs = {"before": self.answers, "after": output}
+            sides = [write_bundles(run, self.root / f"nel_{copy}" / side) for side, run in runs.items()]
             command = [self.nel.with_name("nel"), "compare", *sides, "--max-drop", MARGIN / 100, "--no-report"]
             read = measured(*map(str, command), codes=(0, 1, 2))
             outcome = {0: "PASS", 1: "BLOCK", 2: "UNDECIDED"}[read.code]
