@@ -7,6 +7,7 @@ Both tables draw from answers of SmolLM2-135M-Instruct: ``audit_docs.parquet`` (
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -20,8 +21,12 @@ from meta_eval.plugins.tokens.comparison import compare_tables
 from meta_eval.plugins.tokens.yardstick import Noise
 
 DOCS = Path(__file__).parent / "peers_docs.csv"
-SIZES = (25, 100)
 SHOWN, POWER, DRAWS = 100, 0.9, 200
+ANSWERS, SMALL = (10, 20, 50, 100, 160), (20, 100)
+"""Numbers of answers that are tried, up to those that were recorded, and those of a small run."""
+SURE = 0.95
+WRONG = 0.05
+"""From this share of wrong alarms on, the answers that a rule needs mean nothing."""
 LIMIT = 48
 """Tokens at which every recorded answer was cut."""
 
@@ -112,6 +117,17 @@ CLAIMS = {
     ("audit", "greedy_Q5_0"): (0.9, 1.0), ("audit", "greedy_system"): (0.9, 1.0),
 }  # fmt: skip
 """What the page says of a rule and an endpoint: the least and the most of its share."""
+NEEDS = {
+    ("audit", "greedy_Q5_0"): (11, 20), ("audit", "greedy_Q4_0"): (11, 20), ("audit", "greedy_system"): (11, 20),
+    ("audit", "greedy_Q4_0_10%"): (101, math.inf), ("audit", "greedy_Q8_0"): (101, math.inf),
+    ("below 95 %", "greedy_Q5_0"): (0, 20), ("token-difr, match below 98 %", "greedy_Q5_0"): (0, 20),
+    ("MiniMax, F1 below 98 %", "greedy_edited_word"): (101, math.inf),
+}  # fmt: skip
+"""What the page says of the answers that a rule needs: the least and the most."""
+MEANT = ("audit", "below 95 %")
+"""Rules that never call the right weights another model. Of each other one the numbers stand in brackets."""
+CUT_OFFS = [name for name in RULES if "below" in name]
+"""Rules that compare a mean with a fixed limit."""
 GREEDY_ALONE = [name for name in RULES if "match" in name or "95" in name or "margin" in name]
 """Of sampled answers token-difr needs the sampler and seed of vLLM on both sides, which no other engine has."""
 
@@ -138,26 +154,64 @@ def found(name: str, size: int, draws: int) -> dict[str, float]:
     return {rule: count / draws for rule, count in counts.items()}
 
 
+Shares = Mapping[int, float]
+"""By how many answers or texts are drawn, the share of draws in which a rule says "different"."""
+
+
+def needed(shares: Shares, same: Sequence[Shares], *, fixed: bool) -> tuple[float, str]:
+    """How many answers a rule needs: as many or more call a copy different in 90 % of draws, and the right weights not.
+
+    Args:
+        shares: Of the copy.
+        same: Of copies with the right weights. Where one of them is called different by all numbers that are enough,
+            the number means nothing, and the least stands in brackets.
+        fixed: Whether the rule compares a mean with a cut-off. More answers only bring the mean closer to that of all,
+            so the rule never finds a copy whose mean of all is surely on the right side: in 95 % of the draws.
+    """
+    sizes = sorted(shares)
+    enough = [size for at, size in enumerate(sizes) if all(shares[other] >= POWER for other in sizes[at:])]
+    if not enough:
+        return math.inf, "never" if fixed and shares[sizes[-1]] <= 1 - SURE else f"> {sizes[-1]}"
+    right = [size for size in enough if all(of[other] <= WRONG for of in same for other in sizes if other >= size)]
+    return (right[0], str(right[0])) if right else (enough[0], f"({enough[0]})")
+
+
 def endpoints(runs: int) -> None:
     """Endpoints by their answers: wrong alarms, faults that are found, and the answers that this needs."""
-    draws, sizes = (runs, (SHOWN,)) if runs < SHOWN else (min(runs, DRAWS), SIZES)
+    draws, sizes = (2 * runs, SMALL) if runs < SHOWN else (min(runs, DRAWS), ANSWERS)
+    shares = {name: {size: found(name, size, draws) for size in sizes} for name in ENDPOINTS}
     table = Table(
-        f"Endpoints called another model by {SHOWN} answers, percent of {draws} draws; * also by {SIZES[0]} in "
-        f"{100 * POWER:.0f} %",
-        "the endpoint serves", *RULES,
-    )  # fmt: skip
-    for place, name in enumerate(ENDPOINTS):
-        shares = {size: found(name, size, draws) for size in sizes}
+        f"Endpoints called another model by {SHOWN} answers, percent of {draws} draws", "the endpoint serves", *RULES
+    )
+    for place, (name, (_, words)) in enumerate(ENDPOINTS.items()):
         cells = []
         for rule in RULES:
-            few = len(sizes) > 1 and shares[sizes[0]][rule] >= POWER
-            text = f"{100 * shares[SHOWN][rule]:.0f}" + ("*" if few and place >= IDENTICAL else "")
-            if name.startswith("t1") and rule in GREEDY_ALONE:
-                text = "-"
+            share = shares[name][SHOWN][rule]
             least, most = CLAIMS.get((rule, name), (0.0, 0.02 if rule == "audit" and place < IDENTICAL else 1.0))
-            text = flag(text, least <= shares[SHOWN][rule] <= most)
-            cells.append(text)
+            cells.append(flag("-" if skips(rule, name) else f"{100 * share:.0f}", least <= share <= most))
+        table.row(words, *cells)
+    table = Table(
+        f"Answers needed to call it another model in {100 * POWER:.0f} % of {draws} draws; in brackets where so many "
+        f"or more also call the right weights another, in over {100 * WRONG:.0f} %",
+        "the endpoint serves", *RULES,
+    )  # fmt: skip
+    names = list(ENDPOINTS)
+    for name in names[IDENTICAL:]:
+        kind = name.partition("_")[0]
+        same = [shares[other] for other in names[:IDENTICAL] if other.startswith(kind)]
+        cells = []
+        for rule in RULES:
+            one, *others = ({size: of[size][rule] for size in sizes} for of in (shares[name], *same))
+            count, text = needed(one, others, fixed=rule in CUT_OFFS)
+            least, most = NEEDS.get((rule, name), (0, math.inf))
+            right = least <= count <= most and (count == math.inf or text.isdigit() == (rule in MEANT))
+            cells.append("-" if skips(rule, name) else flag(text, right))
         table.row(ENDPOINTS[name][1], *cells)
+
+
+def skips(rule: str, name: str) -> bool:
+    """Whether a rule has nothing to say of an endpoint."""
+    return name.startswith("t1") and rule in GREEDY_ALONE
 
 
 # Copies by the log-probabilities that they give to the same tokens: by name, and what each is.
@@ -169,6 +223,17 @@ COPIES = {
     "rope": "another RoPE base",
 }  # fmt: skip
 DRAWN = 24
+TEXTS = (3, 6, 10, DRAWN)
+"""Numbers of texts that are tried, up to those that were recorded."""
+KERNEL, BATCHES, LIKELIEST = "fidelity, beside another kernel", "fidelity, beside batches", "same likeliest token"
+LIMITS = (0.01, 0.05)
+"""Thresholds of the mean KL divergence, in nats."""
+COPY_RULES = (KERNEL, BATCHES, *(f"KL above {limit:g}" for limit in LIMITS), f"{LIKELIEST} below 95 %")
+COPY_NEEDS = {
+    **{(KERNEL, name): (7, 10) for name in ("fp8w", "lora", "q5", "q4", "rope")}, (KERNEL, "q8"): (DRAWN + 1, math.inf),
+    (BATCHES, "q8"): (7, DRAWN), ("KL above 0.05", "fp8w"): (DRAWN + 1, math.inf), ("KL above 0.05", "q4"): (0, 6),
+}  # fmt: skip
+"""What the page says of the texts that a rule needs: the least and the most."""
 
 
 @cache
@@ -191,41 +256,64 @@ def fidelity(copy: str, noise: str, docs: Sequence[int]) -> str:
     return compare_tables(make_pair(kinds, tokens.astype(int), values), Noise(distances, (), covers)).outcome
 
 
+@cache
+def read_column(copy: str, key: str) -> np.ndarray:
+    return np.array([float(row[key]) for row in read_copies()[copy]])
+
+
+def draw_copy(name: str, size: int, draws: int) -> tuple[dict[str, float], dict[str, float]]:
+    """The shares of draws of texts in which each rule calls a copy different, and in which `fidelity` calls it same."""
+    rng = np.random.default_rng(5)
+    weights, kl, top = (read_column(name, key) for key in ("tokens", "divergence", "same_top"))
+    different, same = dict.fromkeys(COPY_RULES, 0), dict.fromkeys((KERNEL, BATCHES), 0)
+    for _ in range(draws):
+        docs = rng.choice(len(weights), size=size)
+        for rule, noise in ((KERNEL, other_kernel(name)), (BATCHES, "batch")):
+            outcome = fidelity(name, noise, docs.tolist()) if name != noise else ""
+            different[rule] += outcome == "different"
+            same[rule] += outcome == "same"
+        for limit in LIMITS:
+            different[f"KL above {limit:g}"] += int(np.average(kl[docs], weights=weights[docs]) > limit)
+        different[f"{LIKELIEST} below 95 %"] += int(np.average(top[docs], weights=weights[docs]) < 0.95)
+    return tuple({rule: count / draws for rule, count in counts.items()} for counts in (different, same))  # type: ignore[return-value]
+
+
+def other_kernel(copy: str) -> str:
+    """The same weights under another kernel, beside which a copy is judged."""
+    return "float32" if copy == "eager" else "eager"
+
+
 def copies(runs: int) -> None:
-    """Copies by their log-probabilities."""
-    draws = min(runs, DRAWS)
-    limits = (0.01, 0.05)
+    """Copies by their log-probabilities: wrong alarms, copies that are found, and the texts that this needs."""
+    draws = min(2 * runs, DRAWS)
+    drawn = {name: {size: draw_copy(name, size, draws) for size in TEXTS} for name in COPIES}
     table = Table(
         f"Copies called another model by {DRAWN} texts, percent of {draws} draws",
-        "copy", "distance, times the noise", "KL, nats", "fidelity, beside another kernel: same / different",
-        "fidelity, beside batches: same / different", *(f"KL above {limit:g}" for limit in limits),
-        "same likeliest token below 95 %",
+        "copy", "distance, times the noise", "KL, nats", f"{KERNEL}: same / different", f"{BATCHES}: same / different",
+        *COPY_RULES[2:],
     )  # fmt: skip
     for name, words in COPIES.items():
-        rows, rng = read_copies()[name], np.random.default_rng(5)
-        noises = ("float32" if name == "eager" else "eager", "batch")
-        weights = np.array([float(row["tokens"]) for row in rows])
-        kl, top, distance = (
-            np.array([float(row[key]) for row in rows]) for key in ("divergence", "same_top", "distance")
-        )
-        own = np.array([float(row["distance"]) for row in read_copies()[noises[0]]])
-        counts = dict.fromkeys(("kernel same", "kernel", "batch same", "batch", *map(str, limits), "top"), 0)
-        for _ in range(draws):
-            docs = rng.choice(len(rows), size=DRAWN)
-            for key, noise in zip(("kernel", "batch"), noises, strict=True):
-                outcome = fidelity(name, noise, docs.tolist()) if name != noise else ""
-                counts[f"{key} same"] += outcome == "same"
-                counts[key] += outcome == "different"
-            for limit in limits:
-                counts[str(limit)] += np.average(kl[docs], weights=weights[docs]) > limit
-            counts["top"] += np.average(top[docs], weights=weights[docs]) < 0.95
-        share = {key: f"{100 * count / draws:.0f}" for key, count in counts.items()}
+        (different, same), weights = drawn[name][DRAWN], read_column(name, "tokens")
+        distance, own = (read_column(copy, "distance") for copy in (name, other_kernel(name)))
         times = np.average(distance, weights=weights) / np.average(own, weights=weights)
-        wrong = counts["kernel"] + counts["batch"]
-        right = wrong <= draws / 50 if name in SAME_WEIGHTS else name == "q8" or counts["kernel"] >= 0.9 * draws
-        beside = f"{share['batch same']} / {share['batch']}" if name != "batch" else "-"
+        wrong = different[KERNEL] + different[BATCHES]
+        right = wrong <= 0.02 if name in SAME_WEIGHTS else name == "q8" or different[KERNEL] >= POWER
+        kernel, batches = (f"{100 * same[rule]:.0f} / {100 * different[rule]:.0f}" for rule in (KERNEL, BATCHES))
         table.row(
-            words, f"{times:.2f}", f"{np.average(kl, weights=weights):.4f}",
-            flag(f"{share['kernel same']} / {share['kernel']}", right), beside,
-            *(share[str(limit)] for limit in limits), share["top"],
+            words, f"{times:.2f}", f"{np.average(read_column(name, 'divergence'), weights=weights):.4f}",
+            flag(kernel, right), batches if name != "batch" else "-",
+            *(f"{100 * different[rule]:.0f}" for rule in COPY_RULES[2:]),
         )  # fmt: skip
+    table = Table(
+        f"Texts needed to call it another model in {100 * POWER:.0f} % of {draws} draws; in brackets where so many "
+        f"or more also call the right weights another, in over {100 * WRONG:.0f} %",
+        "copy", *COPY_RULES,
+    )  # fmt: skip
+    for name in (name for name in COPIES if name not in SAME_WEIGHTS):
+        cells = []
+        for rule in COPY_RULES:
+            one, *others = ({size: drawn[of][size][0][rule] for size in TEXTS} for of in (name, *SAME_WEIGHTS))
+            count, text = needed(one, others, fixed=rule not in (KERNEL, BATCHES))
+            least, most = COPY_NEEDS.get((rule, name), (0, math.inf))
+            cells.append(flag(text, least <= count <= most))
+        table.row(COPIES[name], *cells)

@@ -4,8 +4,7 @@
     python benchmarks/time_to_decision.py                  # half an hour of CPU time
     python benchmarks/time_to_decision.py --docs 60        # a few minutes; decides little
     python benchmarks/time_to_decision.py --nel NEL/bin/python    # with nemo-evaluator, see peers_nel.py
-
-The tokenizer is that of the folder `real_model.py folders --only float32` makes, which needs torch.
+    python benchmarks/time_to_decision.py --small          # a few docs of the first copy, and `fidelity` of both: CI
 
 The model is SmolLM2-135M-Instruct in eight bits (Q8_0) on llama.cpp. Two copies are judged at a margin of 1 point: the
 same file, and the weights in four bits (Q4_0). The docs are 1,800 short questions. The cost of stock lm_eval grows with
@@ -20,7 +19,8 @@ the docs, so its cost of 12,000 docs, as many as MMLU-Pro has, is computed from 
 
 What is made once per baseline is listed apart: the recorded run, its pack, and its table with the noise. The truth is
 the drop over all docs, of the stock runs. Seconds of CPU are of all processes, engines included, so other jobs on the
-machine hardly matter.
+machine hardly matter. The exit code of ``--small`` is 1 where a way decides otherwise than it should on so few docs, or
+where `run` costs more than `MOST` times stock.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,9 +50,17 @@ DOCS = 1_800
 WHOLE = 12_000  # docs of MMLU-Pro, for which the cost of stock is also given
 MARGIN = 1.0
 CHECKED = 50  # docs of the token check
+SMALL = 18  # docs of a small run
+MOST = 1.5
 SYSTEM = "You are a helpful AI assistant named SmolLM, trained by Hugging Face"
 NOTHING = Cost(0.0, 0.0, 0.0, "")
 NAMES = {"identical": "Q8_0", "Q4_0": "Q4_0"}
+CONTROL = 3  # GGUF's type of tokens such as <|im_end|>
+# What a small run decides.
+SHOULD = {
+    ("identical", "stock"): "not shown", ("identical", "compare"): "UNDECIDED", ("identical", "run"): "UNDECIDED",
+    ("identical", "fidelity"): "same", ("Q4_0", "fidelity"): "different",
+}  # fmt: skip
 
 # Runs a server of llama.cpp and lm_eval beside it: MODEL PORT_FILE COMMAND…
 SERVE = """
@@ -195,7 +203,7 @@ def write_config(folder: Path, model: Path, record: Path, tasks: Path) -> Path:
     folder.mkdir()
     tree = {
         "model_name": str(model), "evals_dataset": str(record), "tasks": "recorded", "template_dir": str(tasks),
-        "backend": "llamacpp", "tokenizer": str(model.parent / "float32"), "max_model_len": 512, "concurrency": 4,
+        "backend": "llamacpp", "tokenizer": str(tasks.parent / "tokenizer"), "max_model_len": 512, "concurrency": 4,
         "margin": MARGIN, "model_args": {"n_threads": 1},
         "work_dir": str(folder / "work_dir"), "output_path": str(folder / "eval_results"),
     }  # fmt: skip
@@ -204,81 +212,158 @@ def write_config(folder: Path, model: Path, record: Path, tasks: Path) -> Path:
     return file
 
 
-def make_models() -> Path:
-    """The folder with both files and the tokenizer."""
-    for arguments in (("gguf", "--only", *NAMES.values()),):
-        made = subprocess.run(
-            [sys.executable, str(REPOSITORY / "tools/real_model.py"), *arguments],
-            stdout=subprocess.PIPE,
-            text=True,
-            check=True,
+def make_models() -> dict[str, Path]:
+    """The file of each copy."""
+    command = [sys.executable, str(REPOSITORY / "tools/real_model.py"), "gguf", "--only", *NAMES.values()]
+    made = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    return dict(zip(NAMES, map(Path, made.stdout.split()), strict=True))
+
+
+def write_tokenizer(model: Path, folder: Path) -> None:
+    """The tokenizer of a GGUF file, as Hugging Face's library reads it: byte-level BPE that splits digits."""
+    from gguf import GGUFReader
+    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+
+    fields = GGUFReader(model).fields
+    assert fields["tokenizer.ggml.pre"].contents() == "smollm"
+    tokens, kinds, merges = (fields[f"tokenizer.ggml.{name}"].contents() for name in ("tokens", "token_type", "merges"))
+    vocabulary = {token: number for number, token in enumerate(tokens)}
+    tokenizer = Tokenizer(models.BPE(vocabulary, [tuple(pair.split(" ")) for pair in merges]))
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    control = [AddedToken(token, special=True) for token, kind in zip(tokens, kinds, strict=True) if kind == CONTROL]
+    tokenizer.add_special_tokens(control)
+    folder.mkdir()
+    tokenizer.save(str(folder / "tokenizer.json"))
+    end = tokens[fields["tokenizer.ggml.eos_token_id"].contents()]
+    (folder / "tokenizer_config.json").write_text(json.dumps({"eos_token": end}))
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """The recorded run, and what is made of it once."""
+
+    root: Path
+    docs: int
+    checked: int
+    config: Path
+    record: Cost
+    nel: Path | None
+
+    @property
+    def tasks(self) -> Path:
+        return self.root / "tasks"
+
+    @property
+    def answers(self) -> Path:
+        return self.root / "record"
+
+    @property
+    def gate(self) -> Path:
+        """The gate of a copy."""
+        return self.root / "gate.yaml"
+
+    @property
+    def table(self) -> tuple[str, ...]:
+        """Arguments of `fidelity`."""
+        return "--docs", str(self.checked), "--no-probe"
+
+    def by_stock(self, copy: str, model: Path, drops: dict[str, float], *, again: bool) -> Iterator[Decided]:
+        """A stock run, judged by hand and by commands; not ``again`` where the record is one of this copy."""
+        output = self.root / f"stock_{copy}" if again else self.answers
+        cost = run_stock(model, self.tasks, output) if again else self.record
+        decision, drops[copy] = compare_by_hand(self.answers, output)
+        is_worse = copy != "identical" and drops[copy] > MARGIN
+        yield Decided("stock", copy, cost, self.docs, decision, (decision == "worse") == is_worse)
+        read = meta_eval("compare", str(self.answers), str(output), "--max-drop", f"{MARGIN:g}", codes=(0, 1, 3))
+        outcome = {code: outcome for outcome, code in EXIT_CODES.items()}[read.code]
+        yield Decided("compare", copy, cost, self.docs, outcome, outcome == wanted(copy, drops), read)
+        if self.nel:
+            runs = {"before": self.answers, "after": output}
+            sides = [write_bundles(run, self.root / f"nel_{copy}" / side) for side, run in runs.items()]
+            command = [self.nel.with_name("nel"), "compare", *sides, "--max-drop", MARGIN / 100, "--no-report"]
+            read = measured(*map(str, command), codes=(0, 1, 2))
+            outcome = {0: "PASS", 1: "BLOCK", 2: "UNDECIDED"}[read.code]
+            yield Decided(
+                "nel compare", copy, cost, self.docs, outcome, outcome == ("BLOCK" if is_worse else "PASS"), read
+            )
+
+    def by_run(self, copy: str, config: Path, drops: dict[str, float]) -> Decided:
+        """`run --stop-when-decided`; where it reaches the last doc, the whole run decides."""
+        gated = "--stop-when-decided", "--gate", str(self.gate)  # so the exit code is the decision
+        cost = meta_eval("run", "--config", str(config), *gated, codes=(0, 1, 3))
+        (results,) = (config.parent / "eval_results").rglob("results_*.json")
+        facts = json.loads(results.read_text())["config"]["meta_eval"].get("stopped")
+        outcome = {code: outcome for outcome, code in EXIT_CODES.items()}[cost.code]
+        docs = facts["docs"] if facts else self.docs
+        shutil.rmtree(config.parent / "eval_results")
+        return Decided("run", copy, cost, docs, outcome, outcome == wanted(copy, drops))
+
+    def by_fidelity(self, copy: str, config: Path) -> Decided:
+        """`fidelity` beside the table of the baseline and its noise."""
+        recorded = self.config.parent / "eval_results/fidelity"
+        cost = meta_eval(
+            "fidelity", "--config", str(config), *self.table, "--baseline", str(recorded), "--gate", str(self.gate),
+            codes=(0, 1, 3),
+        )  # fmt: skip
+        outcome = {0: "same", 1: "different", 3: "undecided"}[cost.code]
+        return Decided(
+            "fidelity", copy, cost, self.checked, outcome, outcome == ("same" if copy == "identical" else "different")
         )
-    return Path(made.stdout.split()[-1]).parent
 
 
-def main() -> None:
+def wanted(copy: str, drops: Mapping[str, float]) -> str:
+    """The right decision."""
+    return "DON'T SHIP" if copy != "identical" and drops[copy] > MARGIN else "SHIP"
+
+
+def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--docs", type=int, default=DOCS)
+    parser.add_argument("--docs", type=int)
     parser.add_argument("--keep", type=Path, help="a folder for what is made")
     parser.add_argument("--nel", type=Path, help="the Python of an environment with nemo-evaluator")
+    parser.add_argument("--small", action="store_true", help="a few docs, in seconds, as CI has them")
     chosen = parser.parse_args()
+    docs = chosen.docs or (SMALL if chosen.small else DOCS)
     root = chosen.keep or Path(tempfile.mkdtemp())
     root.mkdir(parents=True, exist_ok=True)
     models, tasks = make_models(), root / "tasks"
-    files = {name: models / f"SmolLM2-135M-Instruct.{file}.gguf" for name, file in NAMES.items()}
-    write_questions(tasks, chosen.docs)
+    write_questions(tasks, docs)
+    write_tokenizer(models["identical"], root / "tokenizer")
 
-    once = {"the recorded run": run_stock(files["identical"], tasks, root / "record")}
-    config = write_config(root / "baseline", files["identical"], root / "record", tasks)
+    once = {"the recorded run": run_stock(models["identical"], tasks, root / "record")}
+    config = write_config(root / "baseline", models["identical"], root / "record", tasks)
+    baseline = Baseline(root, docs, min(docs, CHECKED), config, once["the recorded run"], chosen.nel)
+    baseline.gate.write_text(f"fidelity: {{min_docs: {baseline.checked}}}\n")
     once["its pack"] = meta_eval("prepare", "--config", str(config))
-    table = ("--config", str(config), "--docs", str(CHECKED), "--no-probe")
-    once["its table"] = meta_eval("fidelity", *table)
-    once["the noise"] = meta_eval("fidelity", *table, "--again")
+    once["its table"] = meta_eval("fidelity", "--config", str(config), *baseline.table)
+    once["the noise"] = meta_eval("fidelity", "--config", str(config), *baseline.table, "--again")
 
-    gate = root / "gate.yaml"
-    gate.write_text(f"fidelity: {{min_docs: {min(CHECKED, chosen.docs)}}}\n")
     decided: list[Decided] = []
     drops: dict[str, float] = {}
-    if chosen.nel:
-        write_bundles(root / "record", root / "nel_record")
-    for copy, file in files.items():
-        cost = run_stock(file, tasks, root / f"stock_{copy}")
-        decision, drops[copy] = compare_by_hand(root / "record", root / f"stock_{copy}")
-        is_worse = copy != "identical" and drops[copy] > MARGIN
-        decided.append(Decided("stock", copy, cost, chosen.docs, decision, (decision == "worse") == is_worse))
-        wanted = "DON'T SHIP" if is_worse else "SHIP"
-        read = meta_eval(
-            "compare", str(root / "record"), str(root / f"stock_{copy}"), "--max-drop", f"{MARGIN:g}", codes=(0, 1, 3)
-        )
-        outcome = {code: outcome for outcome, code in EXIT_CODES.items()}[read.code]
-        decided.append(Decided("compare", copy, cost, chosen.docs, outcome, outcome == wanted, read))
-        if chosen.nel:
-            sides = [root / "nel_record", write_bundles(root / f"stock_{copy}", root / f"nel_{copy}")]
-            command = [chosen.nel.with_name("nel"), "compare", *sides, "--max-drop", MARGIN / 100, "--no-report"]
-            read = measured(*map(str, command), codes=(0, 1, 2))
-            outcome = {0: "PASS", 1: "BLOCK", 2: "UNDECIDED"}[read.code]
-            right = outcome == ("BLOCK" if is_worse else "PASS")
-            decided.append(Decided("nel compare", copy, cost, chosen.docs, outcome, right, read))
-
-        config = write_config(root / f"ours_{copy}", file, root / "record", tasks)
-        cost = measured(
-            sys.executable, "-m", "meta_eval", "run", "--config", str(config), "--stop-when-decided", codes=(0, 1, 3)
-        )
-        (results,) = (root / f"ours_{copy}" / "eval_results").rglob("results_*.json")
-        facts = json.loads(results.read_text())["config"]["meta_eval"].get("stopped")
-        outcome = facts["outcome"] if facts else "UNDECIDED"
-        decided.append(Decided("run", copy, cost, facts["docs"] if facts else chosen.docs, outcome, outcome == wanted))
-
-        shutil.rmtree(root / f"ours_{copy}" / "eval_results")
-        baseline = root / "baseline/eval_results/fidelity"
-        cost = measured(
-            sys.executable, "-m", "meta_eval", "fidelity", "--config", str(config), *table[2:], "--baseline",
-            str(baseline), "--gate", str(gate), codes=(0, 1, 3),
-        )  # fmt: skip
-        outcome = {0: "same", 1: "different", 3: "undecided"}[cost.code]
-        wanted = "same" if copy == "identical" else "different"
-        decided.append(Decided("fidelity", copy, cost, CHECKED, outcome, outcome == wanted))
+    for copy, model in models.items():
+        config = write_config(root / f"ours_{copy}", model, root / "record", tasks)
+        if copy == "identical" or not chosen.small:
+            decided += baseline.by_stock(copy, model, drops, again=not chosen.small)
+            decided.append(baseline.by_run(copy, config, drops))
+        decided.append(baseline.by_fidelity(copy, config))
     show(once, decided, drops)
+    return 0 if not chosen.small or is_as_it_should_be(decided) else 1
+
+
+def is_as_it_should_be(decided: Sequence[Decided]) -> bool:
+    """Whether a small run decides what it should, at a cost as it should be; what is not so goes to stdout."""
+    cost = {(each.copy, each.way): each.cost.cpu for each in decided}
+    said = {(each.copy, each.way): each.decision for each in decided}
+    wrong = [f"{copy}, {way}: {said[copy, way]}, not {right}" for (copy, way), right in SHOULD.items()
+             if said[copy, way] != right]  # fmt: skip
+    times = cost["identical", "run"] / cost["identical", "stock"]
+    wrong += [f"run costs {times:.2f} times what stock does, not at most {MOST}"] if times > MOST else []
+    for line in wrong:
+        print(f"NOT AS IT SHOULD BE: {line}")
+    return not wrong
 
 
 def show(once: dict[str, Cost], decided: list[Decided], drops: dict[str, float]) -> None:
@@ -289,6 +374,9 @@ def show(once: dict[str, Cost], decided: list[Decided], drops: dict[str, float])
     stock = {each.copy: each.cost for each in decided if each.way == "stock"}
     all_docs = max(each.docs for each in decided if each.way == "stock")
     for each in decided:
+        if each.copy not in stock:
+            print(f"{each.copy:10} {each.way:11} {each.docs:6,} docs {each.cost.cpu:8.1f} CPU s {each.decision}")
+            continue
         share, whole = (each.cost.cpu / (stock[each.copy].cpu * docs / all_docs) for docs in (all_docs, WHOLE))
         print(
             f"{each.copy:10} {each.way:11} {each.docs:6,} docs {each.cost.seconds:8.1f} s {each.cost.cpu:8.1f} CPU s, "
@@ -300,4 +388,4 @@ def show(once: dict[str, Cost], decided: list[Decided], drops: dict[str, float])
 
 if __name__ == "__main__":
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
-    main()
+    sys.exit(main())

@@ -87,6 +87,10 @@ def asked_of(project: Path, server: FakeServer) -> list[str]:
     return [tokenizer.decode(json.loads(prompt)) for prompt in server.prompts()]
 
 
+def changes(subjects: list[str]) -> int:
+    return sum(a != b for a, b in itertools.pairwise(subjects))
+
+
 def subject(prompt: str) -> str:
     return prompt[: 2 * BLOCK]
 
@@ -103,8 +107,21 @@ def test_one_server_is_asked_beginning_by_beginning(project: Path, tmp_path: Pat
         run(project, tmp_path, server)
         seen = [subject(prompt) for prompt in asked_of(project, server)]
     assert len(seen) == SUBJECTS * QUESTIONS
-    changes = sum(a != b for a, b in itertools.pairwise(seen))
-    assert changes <= 3 * SUBJECTS  # two are under way at a time, and may change places
+    assert changes(seen) <= 3 * SUBJECTS  # two are under way at a time, and may change places
+
+
+@pytest.mark.plugin("meta")
+def test_docs_in_a_random_order_are_asked_beginning_by_beginning_too(project: Path, tmp_path: Path) -> None:
+    again = SUBJECTS * QUESTIONS // 2  # early docs alone are asked again
+    with FakeServer() as server:
+        run(project, tmp_path, server, more=("--stop-when-decided", "--rerun", str(again)))
+        prompts = asked_of(project, server)
+    first, second = prompts[:-again], prompts[-again:]
+    assert len(first) == SUBJECTS * QUESTIONS
+    for some in (first, second):
+        assert changes([subject(prompt) for prompt in some]) <= 3 * SUBJECTS
+        in_subject = [prompt for prompt in some if subject(prompt) == subject(some[0])]
+        assert in_subject != sorted(in_subject, key=lambda prompt: int(prompt.split("What is ")[1].split()[0]))
 
 
 @pytest.mark.plugin("meta")

@@ -14,6 +14,7 @@ from typing import Any
 
 from meta_eval.ask.answer_files import Answers
 from meta_eval.ask.grading import Grading
+from meta_eval.ask.pending_requests import keep_beginnings_together
 from meta_eval.ask.request import Request
 from meta_eval.base.errors import ConfigError
 from meta_eval.base.logs import report_progress
@@ -138,7 +139,10 @@ class Stopping:
             if not docs:
                 return
             docs_asked += len(docs)
-            yield [request for task, doc in docs for request in self._requests[task][int(doc)]]
+            # A look counts whole rounds, in whatever order their docs were asked.
+            yield keep_beginnings_together(
+                [request for task, doc in docs for request in self._requests[task][int(doc)]]
+            )
 
     def _goes_on(self) -> bool:
         outcome = self._gate.read_state().outcome

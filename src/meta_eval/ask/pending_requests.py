@@ -21,6 +21,8 @@ from meta_eval.pack.backends.base import Backend, BackendError
 
 # Characters per compared block. A shorter prefix, some 128 tokens, is not worth ordering.
 BLOCK = 512
+# Requests of a random order that are sorted at a time.
+STRETCH = 64
 
 
 class Beginnings:
@@ -46,6 +48,26 @@ class Beginnings:
         """The docs in their original order, except that docs with a shared prefix stay together, longer prefixes within
         shorter ones."""
         return sorted(self._keys, key=self._keys.__getitem__)
+
+
+def keep_beginnings_together(requests: Sequence[Request]) -> list[Request]:
+    """Sort requests of a random order, a stretch of `STRETCH` at a time: those of a task stay together, and in a task
+    those with a shared prompt prefix. Otherwise the order stays.
+
+    Else the task changes at nearly every request, and an engine that keeps few prompts computes each from its start.
+    A stretch is short beside a run, so the docs of any larger part of it are as random as before.
+    """
+    together: list[Request] = []
+    for start in range(0, len(requests), STRETCH):
+        tasks: dict[str, dict[int, list[Request]]] = {}
+        for request in requests[start : start + STRETCH]:
+            tasks.setdefault(request.task, {}).setdefault(request.doc, []).append(request)
+        for docs in tasks.values():
+            in_order, beginnings = list(docs.values()), Beginnings()
+            for place, of_doc in enumerate(in_order):
+                beginnings.add(place, of_doc[0].prompt)
+            together += [request for place in beginnings.order() for request in in_order[place]]
+    return together
 
 
 def count_shared_blocks(first: str, second: str) -> int:

@@ -20,7 +20,7 @@ from meta_eval.ask.early_stop import Stopping
 from meta_eval.ask.grading import Grading
 from meta_eval.ask.journal import Journal, RunOrder
 from meta_eval.ask.model_tokens import ModelTokens
-from meta_eval.ask.pending_requests import PendingRequests
+from meta_eval.ask.pending_requests import PendingRequests, keep_beginnings_together
 from meta_eval.ask.recorded_answers import Recordings
 from meta_eval.ask.request import Request
 from meta_eval.ask.request_kinds import build_requests, encode_requests
@@ -272,7 +272,7 @@ class SecondAnswers:
                 self.grading.evaluator, name, self.manifest.run_settings.limit, sorted(numbers)
             )
         ]
-        return sorted(requests, key=lambda request: places[request.task, request.doc])
+        return keep_beginnings_together(sorted(requests, key=lambda request: places[request.task, request.doc]))
 
     def _answers(self, client: Client, tokens: ModelTokens, requests: Any) -> Iterator[tuple[Request, Answer]]:
         return check_token_counts(client, encode_requests(requests, tokens.encoder), check=False)
