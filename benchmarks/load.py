@@ -33,7 +33,7 @@ FAULTS = {
     "a tail lost, 1 %": (0.01, "tail", 0.01),
     "a tail lost, 3 %": (0.01, "tail", 0.03),
 }
-SIZES = (200, 500, 1000)
+SIZES = (200, 500)
 DRAWS, SMALL_DRAWS = 200, 10
 
 

@@ -23,7 +23,7 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"
 # A busy machine is slow at random, and the first example of a test pays for imports: no test is about such times.
 # In CI the examples are the same every time, so that a red run is of the change; elsewhere they are new ones.
 settings.register_profile(
-    "any machine", deadline=None, derandomize="CI" in os.environ, max_examples=60 if THOROUGH else 7,
+    "any machine", deadline=None, derandomize="CI" in os.environ, max_examples=40 if THOROUGH else 7,
     suppress_health_check=[HealthCheck.too_slow],
 )  # fmt: skip
 settings.load_profile("any machine")

@@ -391,7 +391,7 @@ def test_what_is_said_agrees_with_itself(rows: list[tuple[int, int, int]]) -> No
 # Simulation: small; benchmarks/verdicts.py has the large ones. The wrong rules that these are about err in one run of
 # seven or more.
 
-RUNS = 200 if THOROUGH else 20
+RUNS = 100 if THOROUGH else 20
 
 
 @pytest.mark.parametrize("flips", [0.0, 0.04])

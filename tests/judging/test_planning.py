@@ -41,15 +41,15 @@ def drawn(sizes: dict[str, int], flips: float, rng: np.random.Generator) -> list
 
 def test_the_whole_ships_as_often_as_is_said() -> None:
     """benchmarks/plans.py has the large simulation."""
-    rng, runs = np.random.default_rng(4), 1000 if THOROUGH else 50
+    rng, runs = np.random.default_rng(4), 400 if THOROUGH else 50
     sizes = {"small": 198, "middle": 448}
-    whole = plan_tasks(plan_of(sizes), 0.03, draws=200 if THOROUGH else 25).whole
+    whole = plan_tasks(plan_of(sizes), 0.03, draws=80 if THOROUGH else 25).whole
     assert whole is not None
     assert whole.margin_sure is not None
     drops = [drawn(sizes, 0.04, rng) for _ in range(runs)]
     for allowed, chance in ((0.03, whole.chance), (whole.margin_sure, 0.95)):
         share = sum(decide_outcome(each, allowed).outcome == "SHIP" for each in drops) / runs
-        error = (chance * (1 - chance)) ** 0.5 * (1 / runs + 1 / (200 if THOROUGH else 25)) ** 0.5
+        error = (chance * (1 - chance)) ** 0.5 * (1 / runs + 1 / (80 if THOROUGH else 25)) ** 0.5
         assert abs(share - chance) < 0.02 + 3 * error
 
 
@@ -79,7 +79,7 @@ def test_the_same_plan_every_time() -> None:
 
 def test_the_plan_says_what_more_sampled_answers_do() -> None:
     """Beside copies whose answers are drawn; benchmarks/sampled.py has those of whole packs."""
-    rng, docs, draws = np.random.default_rng(11), 4000, 1000 if THOROUGH else 30
+    rng, docs, draws = np.random.default_rng(11), 4000, 400 if THOROUGH else 30
     planned = plan_answers(plan_of({"gsm8k": docs}, 0.12), 0.013, draws=draws)
     chances = {(each.baseline_answers, each.answers): each.chance for each in planned}
     right = np.where(rng.random(docs) < 0.5, 0.0644, 0.9356)  # of a doc: 2 p (1 - p) = 0.12

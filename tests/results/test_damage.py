@@ -39,7 +39,7 @@ JUNK: list[Any] = [
 ]  # fmt: skip
 
 many = settings(
-    max_examples=150 if THOROUGH else 12,
+    max_examples=80 if THOROUGH else 12,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
     print_blob=True,

@@ -24,7 +24,7 @@ from meta_eval.stats.intervals import t_quantile
 @pytest.mark.parametrize(("docs", "flips"), [(100, 0.02), (164, 0.06), (448, 0.04), (1319, 0.05)])
 def test_few_identical_copies_exceed_it(docs: int, flips: float) -> None:
     rng = np.random.default_rng(docs)
-    runs, chance = 4000 if THOROUGH else 200, 0.05
+    runs, chance = 1500 if THOROUGH else 200, 0.05
     like = stats.paired_drop([0.0] * docs, [0.0] * docs)
     end = worst_end(like, flips, chance)
     lost, won = rng.binomial(docs, flips / 2, (2, runs)).tolist()
@@ -46,7 +46,7 @@ def test_more_flips_and_less_chance_go_further() -> None:
 
 @pytest.mark.parametrize(("docs", "flips", "margin"), [(198, 0.04, 0.05), (448, 0.06, 0.03), (1319, 0.04, 0.02)])
 def test_as_many_copies_are_within_the_margin_as_is_said(docs: int, flips: float, margin: float) -> None:
-    rng, runs = np.random.default_rng(docs), 4000 if THOROUGH else 400
+    rng, runs = np.random.default_rng(docs), 1500 if THOROUGH else 400
     ends = []
     for lost, won, same in rng.multinomial(docs, [flips / 2, flips / 2, 1 - flips], runs).tolist():
         before, after = [1.0] * lost + [0.0] * (won + same), [0.0] * lost + [1.0] * won + [0.0] * same
@@ -95,7 +95,7 @@ def test_clusters_count_instead_of_docs() -> None:
 @pytest.mark.parametrize(("alike", "margin"), [(0.0, 0.02), (0.3, 0.03), (1.0, 0.04)])
 def test_copies_whose_clusters_flip_alike_are_within_the_margin_as_is_said(alike: float, margin: float) -> None:
     """benchmarks/plans.py has the large simulation."""
-    rng, runs, clusters = np.random.default_rng(3), 1000 if THOROUGH else 120, [place // 6 for place in range(1200)]
+    rng, runs, clusters = np.random.default_rng(3), 400 if THOROUGH else 120, [place // 6 for place in range(1200)]
     within = 0
     for _ in range(runs):
         together = rng.random((200, 6)) < alike**0.5

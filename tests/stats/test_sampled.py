@@ -40,7 +40,7 @@ def test_sixteen_answers_to_each_of_few_docs_tell_no_more_than_the_docs_where_al
 @pytest.mark.parametrize(("score", "docs", "answers"), [(0.5, 30, 4), (0.9, 30, 16), (0.98, 100, 16), (0.9, 10, 4)])
 def test_the_interval_of_the_mean_holds_the_truth(score: float, docs: int, answers: int) -> None:
     rng = np.random.default_rng(docs + answers)
-    runs = 4000 if THOROUGH else 100
+    runs = 1500 if THOROUGH else 100
     p = rng.beta(score, 1 - score, (runs, docs))
     means = rng.binomial(answers, p) / answers
     held = sum(score in stats.sampled_interval(row.tolist(), answers) for row in means) / runs

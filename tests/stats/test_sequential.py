@@ -22,7 +22,7 @@ from meta_eval.stats.sequential import Doc, PairableDocs, Plan, Sequential, Stat
 MARGIN = 0.02
 
 # Simulated runs; fewer see only what is far off.
-RUNS = 200 if THOROUGH else 15
+RUNS = 100 if THOROUGH else 15
 
 
 def sized_task(sizes: Sequence[int], **other: object) -> PairableDocs:

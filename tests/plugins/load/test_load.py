@@ -8,11 +8,13 @@ import signal
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from chat_server import ChatServer, completion
 from command import cli
 from forked import started
 from load_server import DOCS, TASK, load_pack, load_server
@@ -406,3 +408,37 @@ def no_proxy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name in ("http_proxy", "HTTP_PROXY"):
         monkeypatch.delenv(name, raising=False)
     yield
+
+
+@pytest.mark.plugin("meta")
+@pytest.mark.plugin("chat")
+def test_a_chat_endpoint_is_asked_with_messages_and_its_texts_are_compared(tmp_path: Path) -> None:
+    """It scores no texts. Under load it loses the ends of answers."""
+    times, made_up = Counter[str](), set()
+
+    def reply(body: dict[str, Any]) -> dict[str, Any]:
+        asked = json.dumps(body["messages"])
+        times[asked] += 1
+        if "Tell a long story" in asked or "Say one word" in asked:
+            made_up.add(asked)
+        threading.Event().wait(0.03)
+        text = (
+            f"Let me think about {hash(asked) % 10**9} and its letters. The best answer is {'ABCD'[hash(asked) % 4]}."
+        )
+        is_cut = times[asked] == 2  # the first time it is asked alone, the third again
+        tree = completion(text[: len(text) // 2] if is_cut else text)
+        tree["usage"] = {"prompt_tokens": 7, "completion_tokens": 30}
+        return tree
+
+    with ChatServer(reply) as server:
+        keys = {
+            "model_name": "tiny", "evals_dataset": "sample", "tasks": "meta_mmlu_pro_instruct", "backend": "chat",
+            "base_url": server.url, "max_model_len": 65536,
+        }  # fmt: skip
+        (tmp_path / "eval_config.yaml").write_text(json.dumps(keys), encoding="utf-8")
+        done = cli("load", "--concurrency", "10", "--json", cwd=tmp_path)
+    tree = json.loads(done.stdout)
+    assert levels(tree) == {10: "worse"}, done.stderr
+    assert dict(tree["levels"][0]["counts"]["signs"])["lost text"] >= 2
+    assert "backend chat scores no texts" in tree["notes"][0]
+    assert made_up

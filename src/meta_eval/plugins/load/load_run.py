@@ -212,8 +212,8 @@ class Asking:
                 same = {other.answers[doc].text for other in beside if doc in other.answers}
                 if answer.error is None and answer.text and answer.text not in same:
                     self._want(wanted, doc, answer)
-        if self.kind != "generate":
-            run.not_scored = "chat messages cannot be scored"
+        if "force" not in backend_of(self._settings).kinds:
+            run.not_scored = f"backend {self._settings.backend} scores no texts"
             return
         with self._open(run.folder / "scored") as journal:
             kept = {key[1]: answer for key, answer in self._earlier(journal).items()}
@@ -240,8 +240,8 @@ class Asking:
 
     @property
     def kind(self) -> str:
-        """The kind of the requests: ``generate`` or ``chat``."""
-        return next(iter(self.run.requests.values())).kind
+        """The kind of made-up requests: ``generate``, or ``chat`` where the backend asks with messages."""
+        return "chat" if backend_of(self._settings).renders_messages else "generate"
 
     @property
     def context(self) -> int:
@@ -268,7 +268,7 @@ class Asking:
 
     def find_scored(self, doc: Doc, answer: Answer) -> Scored | None:
         """How likely the tokens of an answer are; None if it was not scored."""
-        if not answer.text or self.run.requests[doc].kind != "generate":
+        if not answer.text:
             return None
         return self.run.scored.get(_make_forced(self.run.requests[doc], answer.text).sha256)
 
@@ -320,8 +320,9 @@ class Asking:
         report_progress(f"asking {plural(len(left), 'doc')}, {phase.level:,} in flight" if is_level else
                         f"asking {plural(len(left), 'doc')} alone")  # fmt: skip
         client.settings = self._settings.model_copy(update={"concurrency": phase.level - made_up})
-        kind = self.run.requests[left[0]].kind
-        traffic = Traffic(client, kind, tokens.encoder, made_up, self._options.abort, f"{self.run.seed} {phase.level}")
+        traffic = Traffic(
+            client, self.kind, tokens.encoder, made_up, self._options.abort, f"{self.run.seed} {phase.level}"
+        )
         pace, saved = Pace(_count_tasks(left), {}), len(phase.answers)
         folder = self.run.folder / phase.name
         with self._open(folder) as journal, counting_saved(lambda: (len(phase.answers), len(self.run.requests))):
