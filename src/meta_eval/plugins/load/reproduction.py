@@ -133,7 +133,7 @@ def write_reproduction(folder: Path, asking: Asking, found: Found, options: Load
     numbers = [request.doc for request in chosen]
     signs = ", ".join(f"{sign} {number:,}" for sign, number in count(bad).signs)
     content = {
-        "model": found.model, "engine": found.engine, "deployment": found.name, "level": level, "times": _TIMES,
+        "model": _name_for_others(found.model), "engine": found.engine, "deployment": found.name, "level": level, "times": _TIMES,
         "max_tokens": _TOKENS, "kind": kind, "seen": signs, "prompts": [prompts[number] for number in numbers],
     }  # fmt: skip
     files = zip(FILES, (PROGRAM.encode(), json.dumps(content, indent=1).encode()), strict=True)
@@ -141,6 +141,11 @@ def write_reproduction(folder: Path, asking: Asking, found: Found, options: Load
         for name, raw in files:
             new.write(name, raw)
     return f"{folder} has {plural(len(chosen), 'made-up prompt')} and a program that show it at {level:,} in flight"
+
+
+def _name_for_others(model: str) -> str:
+    """A model's name without the folders of this machine."""
+    return Path(model).name if model.startswith(("/", ".", "~")) else model
 
 
 def _make_request(number: int, kind: str, prompt: str) -> Request:
