@@ -134,7 +134,8 @@ def write_reproduction(folder: Path, asking: Asking, found: Found, options: Load
     signs = ", ".join(f"{sign} {number:,}" for sign, number in count(bad).signs)
     content = {
         "model": _name_for_others(found.model), "engine": found.engine, "deployment": found.name, "level": level,
-        "times": _TIMES, "max_tokens": _TOKENS, "kind": kind, "seen": signs, "prompts": [prompts[number] for number in numbers],
+        "times": _TIMES, "max_tokens": _TOKENS, "kind": kind, "seen": signs,
+        "prompts": [prompts[number] for number in numbers],
     }  # fmt: skip
     files = zip(FILES, (PROGRAM.encode(), json.dumps(content, indent=1).encode()), strict=True)
     with replace_folder(folder, KIND, shared=True) as new:
