@@ -112,6 +112,12 @@ def test_set_overrides_a_key(tmp_path: Path, override: str, expected: dict[str, 
     assert {key: getattr(config, key) for key in expected} == expected
 
 
+def test_limits_are_allowed_themselves(tmp_path: Path) -> None:
+    lowest = {"concurrency": 1, "retries": 0, "seed": 0}
+    overrides = [f"{key}={value}" for key, value in lowest.items()]
+    assert load(tmp_path, RECIPE, *overrides).model_dump(include=set(lowest)) == lowest
+
+
 def test_a_sweep_is_named_beside_the_shipped_configuration(tmp_path: Path) -> None:
     config = load(
         tmp_path, (REPOSITORY / "eval_config.yaml").read_text("utf-8"), "model_name=[my/bf16, my/fp8, my/int4]"
@@ -157,6 +163,7 @@ def test_a_sweep_is_named_beside_the_shipped_configuration(tmp_path: Path) -> No
         ("max_model_len: many", ["'many' is not allowed: it must be a whole number. All keys: "]),
         ("max_model_len: 2.5", ["2.5 is not allowed: it must be a whole number. All keys: "]),
         ("retries: -1", ["-1 is not allowed: it must be 0 or more. All keys: "]),
+        ("concurrency: 0", ["0 is not allowed: it must be 1 or more. All keys: "]),
         ("dtype: float17", ["it must be 'auto', ", "; did you mean 'float16'"]),
     ],
 )
