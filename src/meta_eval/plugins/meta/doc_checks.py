@@ -12,7 +12,7 @@ import string
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from meta_eval.plugins.meta.row_checks import Check, allow_null, is_text, is_texts
+from meta_eval.plugins.meta.row_checks import Check, allow_null, is_blank, is_text, is_texts
 from meta_eval.plugins.meta.source.rows import RowPlace
 from meta_eval.sockets import DataError, Template, quoted
 
@@ -23,7 +23,7 @@ Doc = Mapping[str, Any]
 
 
 def _full(value: Any) -> bool:
-    return isinstance(value, str) and bool(value.strip())
+    return isinstance(value, str) and not is_blank(value)
 
 
 def _count(value: Any) -> bool:
@@ -81,7 +81,11 @@ def check_docs(table: pa.Table, template: Template, place: RowPlace) -> dict[str
     strange = with_choices = 0
     first: tuple[Doc, int] | None = None
     # In batches: all docs as Python objects would double the memory.
-    docs = (doc for batch in table.select(columns).to_batches(1024) for doc in batch.to_pylist())
+    docs = (
+        dict(zip(columns, values, strict=True))
+        for batch in table.select(columns).to_batches(1024)
+        for values in zip(*(column.to_pylist() for column in batch.columns), strict=True)
+    )
     for number, doc in enumerate(docs):
         _check_types(doc, number, place, doubtful)
         _check_recorded(doc, number, metric, place)

@@ -73,6 +73,11 @@ def is_texts(value: object) -> bool:
     return isinstance(value, list) and all(map(is_text, value))
 
 
+def is_blank(text: str) -> bool:
+    """Whether a text has nothing but white space. `str.strip` would copy it."""
+    return not text or text.isspace()
+
+
 def allow_null(check: Check) -> Check:
     """The same check, but null passes too."""
     return lambda value: value is None or check(value)
@@ -175,7 +180,7 @@ def _check_prompts(row: SourceRow, number: int, place: RowPlace, output_type: st
             f"holds {len(prompts)} prompts, and a generative task needs exactly one", where=place.row(number, row)
         )
     for prompt in prompts:
-        if not remove_bos(prompt, *bos_tokens).strip():
+        if is_blank(remove_bos(prompt, *bos_tokens)):
             raise DataError("has an empty prompt", where=place.row(number, row))
 
 
