@@ -76,6 +76,8 @@ def check_docs(table: pa.Table, template: Template, place: RowPlace) -> dict[str
         raise DataError("the template's process_docs returns no docs", where=f"{place}, {template.name}")
     doubtful = [check for check in _COLUMNS if not _is_certain(table, check[0], check[1])]
     read = {*_READ, *(column for column, _, _ in doubtful)}
+    if not _may_be_blank(table.column("prompt")):
+        read.discard("prompt")  # the long one
     columns = [name for name in (*_DOC, *_ADDED, "gold_index") if name in read and name in table.column_names]
     metric = template.spec.recorded_metric or template.primary_metric.partition(",")[0]
     strange = with_choices = 0
@@ -119,9 +121,27 @@ def _is_certain(table: pa.Table, column: str, fits: Check) -> bool:
     return of_type and (values.null_count == 0 or fits(None))
 
 
+def _may_be_blank(column: pa.ChunkedArray) -> bool:
+    """Whether a value may be no text, or one with nothing but white space, as far as the first bytes tell."""
+    import numpy as np
+    import pyarrow as pa
+
+    if not pa.types.is_string(column.type) or column.null_count:
+        return True
+    for chunk in column.chunks:
+        _, ends, content = chunk.buffers()
+        places = np.frombuffer(ends, np.int32)[chunk.offset : chunk.offset + len(chunk) + 1]
+        if (places[1:] == places[:-1]).any():  # an empty one
+            return True
+        first = np.frombuffer(content, np.uint8)[places[:-1]] if len(chunk) else places[:0]
+        if ((first <= ord(" ")) | (first > 127)).any():
+            return True
+    return False
+
+
 def _check_types(doc: Doc, number: int, place: RowPlace, columns: Sequence[tuple[str, Check, str]]) -> None:
     for column in ("prompt", "gold"):
-        if not _full(doc[column]):
+        if column in doc and not _full(doc[column]):
             raise DataError(f"has no {column}", where=_where(doc, number, place))
     for column, fits, type_name in columns:
         if column in doc and not fits(doc[column]):

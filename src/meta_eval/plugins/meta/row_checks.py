@@ -10,6 +10,8 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
+from operator import itemgetter
 from typing import Any
 
 from meta_eval.plugins.meta.source.rows import RowPlace, SourceRow
@@ -126,7 +128,7 @@ def check_rows(rows: Sequence[SourceRow], place: RowPlace, *, output_type: str, 
     """
     if not rows:
         raise DataError("holds no rows", where=str(place))
-    columns = dict.fromkeys(column for row in rows for column in row)
+    columns = dict.fromkeys(chain.from_iterable(rows))
     for column in _NEEDED:
         if column not in columns:
             raise DataError(
@@ -144,7 +146,7 @@ def check_rows(rows: Sequence[SourceRow], place: RowPlace, *, output_type: str, 
     doubtful = [
         (column, fits, type_name)
         for column, fits, type_name in _COLUMNS
-        if not all(kind in _EXAMPLES and fits(_EXAMPLES[kind]) for kind in {type(row.get(column)) for row in rows})
+        if column in columns and not all(kind in _EXAMPLES and fits(_EXAMPLES[kind]) for kind in _types(rows, column))
     ]
     for number, row in enumerate(rows):
         _check_types(row, number, place, doubtful)
@@ -156,6 +158,10 @@ def check_rows(rows: Sequence[SourceRow], place: RowPlace, *, output_type: str, 
     return CheckedRows(
         [_without_bos(row, warnings, bos_tokens) for row in rows], dict(sorted(warnings.items())), _settings(rows)
     )
+
+
+def _types(rows: Sequence[SourceRow], column: str) -> set[type]:
+    return set(map(type, map(itemgetter(column), rows)))
 
 
 def _check_types(row: SourceRow, number: int, place: RowPlace, columns: Sequence[tuple[str, Check, str]]) -> None:
