@@ -261,7 +261,12 @@ def _numbers() -> Mapping[str, tuple[PublishedNumber, ...]]:
 
 def read_catalog(name: str) -> Any:
     """Read a YAML file of the catalog."""
-    return parse_catalog(files(__name__).joinpath(name).read_text(encoding="utf-8"))
+    return parse_catalog(read_catalog_text(name))
+
+
+def read_catalog_text(name: str) -> str:
+    """Read the text of a file of the catalog."""
+    return files(__name__).joinpath(name).read_text(encoding="utf-8")
 
 
 def parse_catalog(text: str) -> Any:

@@ -18,7 +18,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from meta_eval.plugins.meta.catalog import CatalogFact, Percent, parse_catalog, read_catalog
+from meta_eval.plugins.meta.catalog import CatalogFact, Percent, parse_catalog, read_catalog, read_catalog_text
 from meta_eval.plugins.meta.thresholds import MIN_VALIDATED_AGREEMENT, MIN_VALIDATED_ROWS
 from meta_eval.sockets import Trust, Variant
 
@@ -172,8 +172,8 @@ def list_comparisons() -> tuple[Comparison, ...]:
 @cache
 def _texts() -> tuple[str, ...]:
     """The files, sorted by name."""
-    found = sorted(files(__name__).iterdir(), key=lambda entry: entry.name)
-    return tuple(file.read_text(encoding="utf-8") for file in found if file.name.endswith(".yaml"))
+    names = sorted(file.name for file in files(__name__).iterdir() if file.name.endswith(".yaml"))
+    return tuple(read_catalog_text(f"grader_validation/{name}") for name in names)
 
 
 @cache
