@@ -45,17 +45,17 @@ BUSY = 1.5
 
 # By line: what it is compared with, and the most that it may take of that.
 BUDGETS = {
-    "`--version`": (BARE, 5.0),
-    "`--help`": (BARE, 10.0),
+    "`--version`": (BARE, 2.5),
+    "`--help`": (BARE, 9.0),
     "a configuration with a mistake": (BARE, 20.0),
     "prepare with these joins": (JOINS, 0.5),
-    PREPARE: (LOOP, 1.1),
+    PREPARE: (LOOP, 1.2),
     VERIFY: (LOOP, 1.2),
     "the same with the plug-in, unused": (PYTEST, 1.05),
 }
 
 # By line: the most memory, in GB.
-MEMORY = {PREPARE: 0.5, VERIFY: 0.6}
+MEMORY = {PREPARE: 0.45, VERIFY: 0.5}
 
 RECIPES_JOINS = """
 import json, sys
@@ -140,8 +140,8 @@ def works(folder: Path, scale: float = 1.0) -> dict[str, tuple[Callable[[], Cost
         return lambda: measured(*command, codes=(0, 1, 2))
 
     return {
-        PREPARE: (on("prepare", "large"), "2.5 s, 0.5 GB"),
-        VERIFY: (on("verify", "large"), "4 s, 0.6 GB"),
+        PREPARE: (on("prepare", "large"), "2.5 s, 0.45 GB"),
+        VERIFY: (on("verify", "large"), "4 s, 0.5 GB"),
         LOOP: (lambda: measured(sys.executable, "-c", PLAIN_LOOP, large_pack, str(configs["large"]["tasks"])), "-"),
         "doctor of it": (on("doctor", "large"), "2 s, 0.5 GB"),
         JOINS: (lambda: recipes_joins(small), "-"),

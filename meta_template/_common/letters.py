@@ -84,6 +84,10 @@ def last_announced(output: str) -> str | None:
     3. in the last box
     4. the last line, if it is only a letter
     """
+    # Most answers have these very words, which are found without a look at what stands before them.
+    usual = output.rfind("best answer is")
+    if usual >= 0 and (letter := _find_last(_BEST, output, usual)):
+        return letter
     if _BEST_ANSWER.search(output):
         return _find_last(_BEST, output)
     match = _find_last(_ANSWER, output) or _find_last(_IS_CORRECT, output) or _find_last(_BOXED, output)
@@ -114,9 +118,9 @@ def following_plainly(output: str) -> str | None:
     return match[1] if match else None
 
 
-def _find_last(pattern: re.Pattern, output: str) -> str | None:
+def _find_last(pattern: re.Pattern, output: str, start: int = 0) -> str | None:
     match = None
-    for match in pattern.finditer(output):  # noqa: B007 (the last one is what is asked for)
+    for match in pattern.finditer(output, start):  # noqa: B007 (the last one is what is asked for)
         pass
     return match[1] if match else None
 

@@ -21,6 +21,8 @@ families = load.module(".._common.families")
 # lm-eval's regex filter returns this if nothing matches.
 NO_MATCH = "[invalid]"
 
+_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
 
 # Docs
 
@@ -121,7 +123,7 @@ def process_results(doc: dict, results: list[str]) -> dict:
 
 def plain(text: str) -> str:
     """Remove case and punctuation as lm-eval's exact_match does with ignore_case and ignore_punctuation."""
-    return text.lower().translate(str.maketrans("", "", string.punctuation))
+    return text.lower().translate(_NO_PUNCTUATION)
 
 
 def macro_average(items: list[tuple[str | None, float]]) -> float:

@@ -1,6 +1,7 @@
 """Golden files: the result of every filter and metric of a task for each recorded answer of the embedded sample.
 
-``python tests/helpers/golden.py [TASK…]`` rewrites them from the templates. Read the difference before you commit it.
+``python tests/helpers/golden.py [TASK…]`` rewrites them from the templates, and first the index of the sample from its
+rows. Read the difference before you commit it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from places import GOLDEN, TEMPLATES, THOROUGH
+from places import GOLDEN, REPOSITORY, TEMPLATES, THOROUGH
 from plugged import is_there, need
 
 if TYPE_CHECKING:
@@ -100,7 +101,18 @@ def verdicts(samples: Sequence[dict[str, Any]]) -> list[str]:
     return lines
 
 
+def write_index() -> None:
+    """Write the index of the embedded sample."""
+    if is_there("meta"):
+        from meta_eval.plugins.meta.source import sample
+
+        content = sample.make_index()
+        (REPOSITORY / "src" / "meta_eval" / "plugins" / "meta" / "sample" / sample.INDEX).write_text(content, "utf-8")
+        sample.read_index.cache_clear()
+
+
 def main(tasks: Sequence[str]) -> None:
+    write_index()
     with tempfile.TemporaryDirectory() as folder:
         pack = Path(folder) / "pack"
         chosen = list(tasks) or all_tasks()

@@ -16,7 +16,8 @@ from runs import entry, manifest, published, write_and_read, write_run
 
 from meta_eval import stats
 from meta_eval.base.errors import ConfigError
-from meta_eval.harness.lm_eval_run import Choice, Run, read_run
+from meta_eval.harness.choice import Choice
+from meta_eval.harness.lm_eval_run import Run, read_run
 from meta_eval.judge.decide import RunDecision
 from meta_eval.judge.decision import NUMBER
 from meta_eval.judge.gate import Gate, read_gate

@@ -16,9 +16,10 @@ from meta_eval import stats
 from meta_eval.base.errors import UserError
 from meta_eval.base.thresholds import PLANNED_FLIPS
 from meta_eval.judge.decide import decide_outcome
+from meta_eval.judge.flips import TaskFlips, measure_flips
 from meta_eval.judge.gate import Gate
 from meta_eval.judge.pair import TaskPair
-from meta_eval.judge.plan import PlannedTask, TaskFlips, measure_flips, plan_answers, plan_pack, plan_tasks
+from meta_eval.judge.plan import PlannedTask, plan_answers, plan_pack, plan_tasks
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.reports.plan_table import describe_weak_points, plan_json, plan_table
 from meta_eval.stats.identical import expect_copy

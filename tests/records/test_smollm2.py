@@ -10,7 +10,8 @@ from command import cli
 from places import REPOSITORY
 
 from meta_eval.ask.recorded_answers import read_run_texts
-from meta_eval.harness.lm_eval_run import Choice, read_run
+from meta_eval.harness.choice import Choice
+from meta_eval.harness.lm_eval_run import read_run
 
 TASKS = {"smollm2_choices": 50, "smollm2_facts": 60, "smollm2_numbers": 40, "smollm2_words": 60}
 

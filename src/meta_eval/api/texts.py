@@ -11,8 +11,9 @@ from meta_eval.base.display import plural
 from meta_eval.base.errors import ConfigError
 from meta_eval.base.logs import report_progress
 from meta_eval.base.thresholds import SAMENESS_MIN_DOCS
+from meta_eval.harness.choice import Choice
 from meta_eval.harness.doc_results import ResultsError
-from meta_eval.harness.lm_eval_run import Choice, Run
+from meta_eval.harness.lm_eval_run import Run
 from meta_eval.pack.records.record_runs import read_any_run
 from meta_eval.reports.report import RunProvenance
 from meta_eval.reports.texts_report import TextsReport

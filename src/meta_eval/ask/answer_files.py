@@ -29,9 +29,10 @@ from meta_eval.base.inputs import describe_error, format_json, open_regular, par
 from meta_eval.base.logs import log
 from meta_eval.harness.answer import SHORT, Answer, AnswersError, check_answer, make_unread_error
 from meta_eval.harness.chat_completion import ToolCall
+from meta_eval.harness.doc_results import MAX_SAMPLE_BYTES
 from meta_eval.harness.evaluator import Evaluator
 from meta_eval.harness.provenance import reads_tools_lost
-from meta_eval.harness.sample_files import MAX_SAMPLE_BYTES, read_raw_samples
+from meta_eval.harness.sample_files import read_raw_samples
 from meta_eval.harness.token_logprobs import TokenLogprobs, read_tokens
 from meta_eval.pack.baseline import compute_grading_fingerprints
 from meta_eval.pack.manifest import MANIFEST, Manifest

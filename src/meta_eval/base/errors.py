@@ -108,6 +108,12 @@ class SourceError(UserError):
     """An evals dataset or an original dataset is missing, gated, incomplete or corrupt."""
 
 
+class UnreachableError(SourceError):
+    """The hub did not answer. ``by_choice``: ``HF_HUB_OFFLINE`` forbids requests."""
+
+    by_choice = False
+
+
 class DataError(UserError):
     """A row would cause a wrong number."""
 

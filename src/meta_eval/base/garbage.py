@@ -12,10 +12,16 @@ _MANY = 1_000_000
 
 @contextmanager
 def collect_seldom() -> Iterator[None]:
-    """Search seldom within the block: docs and samples have no cycles."""
+    """Search seldom within the block: docs and samples have no cycles.
+
+    What the block made and is still there counts as old afterwards, so that its end is no search of all of it.
+    """
     before = gc.get_threshold()
     gc.set_threshold(max(_MANY, before[0]) if before[0] else 0, *before[1:])
     try:
         yield
     finally:
+        if not gc.get_freeze_count():  # what others froze stays frozen
+            gc.freeze()
+            gc.unfreeze()
         gc.set_threshold(*before)

@@ -288,12 +288,14 @@ def expand_home(path: str, *, where: str | None = None) -> Path:
 
 def is_deep(tree: Any) -> bool:
     """Whether a tree of dicts and lists has more than `MAX_DEPTH` levels."""
-    level = [tree]
+    level = [tree] if isinstance(tree, (dict, list)) else []
     for _ in range(MAX_DEPTH):
-        inner = (
-            list(node.values()) if isinstance(node, dict) else node for node in level if isinstance(node, (dict, list))
-        )
-        level = [value for values in inner for value in values if isinstance(value, (dict, list))]
+        level = [
+            value
+            for node in level
+            for value in (node.values() if isinstance(node, dict) else node)
+            if isinstance(value, (dict, list))
+        ]
         if not level:
             return False
     return True

@@ -21,8 +21,9 @@ from meta_eval.pack.pack_options import PrepareOptions
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from meta_eval.judge.flips import Flips
     from meta_eval.judge.gate import Gate
-    from meta_eval.judge.plan import Flips, PackPlan
+    from meta_eval.judge.plan import PackPlan
     from meta_eval.pack.manifest import Manifest, ReferenceScoreEntry
 
 
@@ -136,7 +137,7 @@ def _read_flips(text: str | None, option: str) -> Flips | None:
     """
     if text is None:
         return None
-    from meta_eval.judge.plan import measure_flips
+    from meta_eval.judge.flips import measure_flips
 
     if os.path.lexists(text):
         return measure_flips([Path(text)])

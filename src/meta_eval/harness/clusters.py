@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -36,11 +36,18 @@ def make_content_keys(
         gold: The right answer as the task writes it.
         requests: Prompt, and settings or continuation, of each request.
     """
-    keys = [_hash(question_hash, gold)] if question_hash else []
+    return tuple(_hash(*parts) for parts in list_content_parts(question_hash, prompt_hashes, gold, requests))
+
+
+def list_content_parts(
+    question_hash: str, prompt_hashes: Sequence[str], gold: str, requests: Sequence[Sequence[Any]]
+) -> list[tuple[str, ...]]:
+    """What the keys of `make_content_keys` are hashes of: as long as no two docs have the same, no key is needed."""
+    parts: list[tuple[str, ...]] = [(question_hash, gold)] if question_hash else []
     others = [part for request in requests for part in _beyond(request, requests[0])]
     if others or any(request[0] for request in requests):
-        keys.append(_hash(*prompt_hashes, *others, gold))
-    return tuple(keys)
+        parts.append((*prompt_hashes, *others, gold))
+    return parts
 
 
 def make_given_key(cluster: str) -> str:
@@ -53,6 +60,8 @@ def name_clusters(keys: Sequence[Sequence[str]]) -> list[str | None]:
 
     The relation is transitive: docs that share keys with the same third doc are in the same cluster.
     """
+    if not share_any(keys):
+        return [None] * len(keys)
     parents: dict[str, str] = {}
     for doc_keys in keys:
         roots = sorted({_root(parents, key) for key in doc_keys})
@@ -60,6 +69,12 @@ def name_clusters(keys: Sequence[Sequence[str]]) -> list[str | None]:
     clusters = [_root(parents, doc_keys[0]) if doc_keys else None for doc_keys in keys]
     counts = Counter(clusters)
     return [None if root is None or counts[root] < 2 else root.removeprefix(_GIVEN) for root in clusters]
+
+
+def share_any(keys: Iterable[Sequence[Hashable]]) -> bool:
+    """Whether any key is there twice. In most tasks none is."""
+    every = [key for doc_keys in keys for key in doc_keys]
+    return len(set(every)) < len(every)
 
 
 def find_field(fields: Fields, task: str) -> str | None:
@@ -134,4 +149,4 @@ def _beyond(request: Sequence[Any], first: Sequence[Any]) -> list[str]:
 
 def _hash(*parts: str) -> str:
     texts = [part.encode("utf-8", "surrogatepass") for part in parts]
-    return hash_bytes(b"".join(b"%d:%b" % (len(text), text) for text in texts))[:32]
+    return hash_bytes(b"".join([b"%d:%b" % (len(text), text) for text in texts]))[:32]

@@ -156,6 +156,9 @@ def average_figures(docs: Iterable[Mapping[str, float]]) -> dict[str, float]:
     return {key: fmean(of_key) for key, of_key in values.items()}
 
 
+# More than any sample: four choices with contexts of 100,000 tokens take a tenth of it.
+MAX_SAMPLE_BYTES = 64 * 2**20
+
 # Characters kept of the end of an answer, and of an extraction.
 MAX_TAIL_CHARS = 400
 MAX_EXTRACTED_CHARS = 200
@@ -320,6 +323,29 @@ class DocResult:
             getattr(self, name) == getattr(other, name)
             for name in ("question_hash", "prompt_hashes", "gold", "answer_tail")
         )
+
+
+def average_answers(docs: Iterable[DocResult]) -> None:
+    """Give each doc the mean verdict of its answers, if all verdicts are known. A filter that takes the first answer
+    ignores the others in lm-eval's own average; here they count.
+    """
+    for doc in docs:
+        for result in doc.filter_results.values():
+            for metric, verdicts in result.verdict_of_each.items():
+                result.metrics[metric] = replace_verdict(result.metrics[metric], math.fsum(verdicts) / len(verdicts))
+
+
+def replace_verdict(value: MetricValue, verdict: float) -> MetricValue:
+    """Replace the verdict in a metric's value, 0 to 1; all verdicts on instructions become its rounded value."""
+    if isinstance(value, float):
+        return verdict
+    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], float):
+        return value[0], verdict  # type: ignore[return-value]
+    if isinstance(value, tuple):
+        right = verdict >= 0.5
+        parts: Any = [tuple(right for _ in part) if isinstance(part, tuple) else right for part in value]
+        return tuple(parts)
+    return value
 
 
 def find_shared_questions(tasks: Sequence[Sequence[DocResult]]) -> frozenset[str]:

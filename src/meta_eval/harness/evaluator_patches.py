@@ -5,6 +5,8 @@
 - lm-eval hashes each doc as indented JSON, again for each filter. Python writes indented JSON without its C encoder,
   which takes longer than scoring if prompts are long. It also escapes long texts character by character.
 - lm-eval compiles the Jinja templates of a task anew for each doc. Here each is compiled once.
+- lm-eval copies the generation settings of a task for each doc. Here its requests share them: given answers change
+  none.
 """
 
 from __future__ import annotations
@@ -37,6 +39,18 @@ def keep_templates() -> None:
 
     if not hasattr(utils.env.from_string, "cache_info"):
         utils.env.from_string = lru_cache(maxsize=_TEMPLATES)(utils.env.from_string)
+
+
+@contextmanager
+def share_settings() -> Iterator[None]:
+    """Let the requests that lm-eval builds within the block share the generation settings of their task."""
+    from lm_eval.api import task
+
+    if "deepcopy" not in vars(task):
+        yield
+        return
+    with _replaced(task, "deepcopy", lambda settings: settings):
+        yield
 
 
 @contextmanager

@@ -8,78 +8,31 @@ from __future__ import annotations
 
 import math
 import os.path
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from meta_eval import stats
-from meta_eval.base.errors import ConfigError, suggest_name
 from meta_eval.base.inputs import is_packed
 from meta_eval.base.logs import report_progress
-from meta_eval.base.pack_names import expand_patterns, join_names, split_excluded
+from meta_eval.base.pack_names import join_names
 from meta_eval.base.thresholds import SAME_VALUE
+from meta_eval.harness.choice import Choice, Groups
 from meta_eval.harness.clusters import Fields, check_fields, find_field
-from meta_eval.harness.doc_results import LOWER_IS_BETTER, DocResult, FilterResult, MetricValue, ResultsError
+from meta_eval.harness.doc_results import (
+    LOWER_IS_BETTER,
+    DocResult,
+    FilterResult,
+    ResultsError,
+    average_answers,
+)
 from meta_eval.harness.output_index import OutputIndex, TaskOutput, explain_missing_samples, index_outputs
 from meta_eval.harness.provenance import Provenance, read_provenance
 from meta_eval.harness.results_file import Aggregate, GroupTotal, as_mapping, read_template_block
 from meta_eval.harness.sample_files import SamplesFile, open_samples, read_samples
 from meta_eval.harness.scores import check_averages
-
-Groups = Mapping[str, Sequence[str]]
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """Names of tasks and groups, and patterns such as ``mmlu_*``."""
-
-    tasks: tuple[str, ...] = ()
-    """Only these; empty for all."""
-
-    excluded: tuple[str, ...] = ()
-    """None of these."""
-
-    @classmethod
-    def of_names(cls, names: Sequence[str]) -> Self:
-        """Make a choice from names; a minus leaves a name out: ``mmlu_*``, ``-mmlu_law``."""
-        tasks, excluded = split_excluded(names)
-        return cls(tuple(tasks), tuple(excluded))
-
-    def of(self, existing: Iterable[str], groups: Groups) -> list[str]:
-        """The chosen tasks among the known tasks. Unknown names are skipped."""
-        names = list(existing)
-        chosen = _matching(self.tasks, names, groups) if self.tasks else set(names)
-        return [name for name in names if name in chosen - _matching(self.excluded, names, groups)]
-
-    def check(self, existing: Iterable[str], groups: Groups, *, where: str = "--tasks") -> None:
-        """Refuse unknown names.
-
-        Args:
-            existing: The existing tasks.
-            groups: The tasks of each group.
-            where: The place of the names, for messages.
-
-        Raises:
-            ConfigError: A name is unknown, or no task is left.
-        """
-        names = sorted({*existing})
-        for name in (*self.tasks, *self.excluded):
-            if not _matching((name,), names, groups):
-                raise ConfigError(
-                    f"unknown task {name!r}{suggest_name(name, [*names, *groups])}", where=where,
-                    hint=f"Tasks: {join_names(names, 12)}",
-                )  # fmt: skip
-        if not self.of(names, groups):
-            raise ConfigError("no task is left", where=where, hint=f"Tasks: {join_names(names, 12)}")
-
-
-def _matching(patterns: Iterable[str], names: Sequence[str], groups: Groups) -> set[str]:
-    matches: set[str] = set()
-    for name in expand_patterns(list(patterns), names):
-        matches.update({name, *groups.get(name, ())} & {*names})
-    return matches
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,29 +148,6 @@ def check_repeat(newest: TaskRun, other: TaskRun) -> None:
         for a, b in zip(newest.docs, other.docs, strict=True)
     ):
         raise ResultsError(f"{newest.task}: these runs differ in docs or prompts", where=where, hint=hint)
-
-
-def average_answers(docs: Iterable[DocResult]) -> None:
-    """Give each doc the mean verdict of its answers, if all verdicts are known. A filter that takes the first answer
-    ignores the others in lm-eval's own average; here they count.
-    """
-    for doc in docs:
-        for result in doc.filter_results.values():
-            for metric, verdicts in result.verdict_of_each.items():
-                result.metrics[metric] = replace_verdict(result.metrics[metric], math.fsum(verdicts) / len(verdicts))
-
-
-def replace_verdict(value: MetricValue, verdict: float) -> MetricValue:
-    """Replace the verdict in a metric's value, 0 to 1; all verdicts on instructions become its rounded value."""
-    if isinstance(value, float):
-        return verdict
-    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], float):
-        return value[0], verdict  # type: ignore[return-value]
-    if isinstance(value, tuple):
-        right = verdict >= 0.5
-        parts: Any = [tuple(right for _ in part) if isinstance(part, tuple) else right for part in value]
-        return tuple(parts)
-    return value
 
 
 OnNotice = Callable[[str], None]

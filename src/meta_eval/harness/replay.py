@@ -111,8 +111,13 @@ def _saved(answers: Sequence[Answers] | None, requests: Sequence[Instance], noth
 
 def read_recorded(docs: Sequence[Mapping[str, Any]]) -> list[Answers]:
     """Read the recorded answers of docs of a recorded run; none where one has none, or where they are not of one."""
-    recorded = [json.loads(doc.get("recorded_responses") or "null") for doc in docs]
-    return [] if None in recorded else [dict(enumerate(responses)) for responses in recorded]
+    recorded: list[Answers] = []
+    for doc in docs:
+        responses = json.loads(doc.get("recorded_responses") or "null")
+        if responses is None:
+            return []
+        recorded.append(dict(enumerate(responses)))
+    return recorded
 
 
 def has_recorded_answer(doc: Mapping[str, Any]) -> bool:

@@ -25,7 +25,13 @@ from meta_eval.base.errors import locating
 from meta_eval.base.inputs import describe_form, is_deep, open_regular
 from meta_eval.harness.chat_completion import has_open_reasoning, split_reasoning
 from meta_eval.harness.clusters import make_content_keys, make_given_key, make_missing_field_error, name_clusters
-from meta_eval.harness.doc_results import DocResult, FilterResult, ResultsError, make_not_a_sample_error
+from meta_eval.harness.doc_results import (
+    MAX_SAMPLE_BYTES,
+    DocResult,
+    FilterResult,
+    ResultsError,
+    make_not_a_sample_error,
+)
 from meta_eval.harness.sample_parser import (
     FILTERED,
     find_limit,
@@ -36,9 +42,6 @@ from meta_eval.harness.sample_parser import (
     read_sample,
     read_settings,
 )
-
-# More than any sample: four choices with contexts of 100,000 tokens take a tenth of it.
-MAX_SAMPLE_BYTES = 64 * 2**20
 
 _BUFFER = 2**20
 

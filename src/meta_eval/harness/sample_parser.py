@@ -221,13 +221,18 @@ def read_outputs(sample: Mapping[str, Any]) -> list[str]:
 
 def hash_answers(responses: Any) -> str | None:
     """Hash all answers of a sample; None if there are none. Numbers count as the text that lm-eval writes of them."""
+    return hash_texts(_iterate_parts(responses)) if responses else None
 
-    def list_parts(value: Any) -> list[str]:
-        if isinstance(value, (list, tuple)):
-            return [text for part in value for text in list_parts(part)]
-        return [str(value)]
 
-    return hash_texts(list_parts(responses)) if responses else None
+def _iterate_parts(value: Any) -> Iterator[str]:
+    if not isinstance(value, (list, tuple)):
+        yield str(value)
+        return
+    for part in value:
+        if isinstance(part, str):
+            yield part
+        else:
+            yield from _iterate_parts(part)
 
 
 def _count_given(sample: Mapping[str, Any]) -> int:
@@ -369,7 +374,9 @@ def _is_nothing(response: Any, text: str) -> bool:
 
 
 def _logs_unextracted(sample: Mapping[str, Any]) -> bool:
-    return "unextracted" in sample and "unextracted" in list_metrics(sample)
+    """Whether ``unextracted`` is one of `list_metrics`."""
+    names = sample.get("metrics")
+    return "unextracted" in sample and ("unextracted" in names if isinstance(names, list) else True)
 
 
 def list_metrics(sample: Mapping[str, Any]) -> list[str]:

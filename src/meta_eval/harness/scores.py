@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Container, Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 from meta_eval import stats
 from meta_eval.base.thresholds import SAME_VALUE
@@ -20,8 +20,10 @@ from meta_eval.harness.doc_results import (
     PerplexityParts,
     ResultsError,
 )
-from meta_eval.harness.results_file import ResultsFile
-from meta_eval.harness.sample_files import SamplesFile
+
+if TYPE_CHECKING:
+    from meta_eval.harness.results_file import ResultsFile
+    from meta_eval.harness.sample_files import SamplesFile
 
 Averaging = Literal["mean", "macro", "pooled", "mean of four"]
 

@@ -15,8 +15,7 @@ from dataclasses import replace
 
 from meta_eval import stats
 from meta_eval.base.thresholds import ALARM_LIMIT_HIT, ALPHA, CutAnswers
-from meta_eval.harness.doc_results import COUNTED, DocResult, FilterResult
-from meta_eval.harness.lm_eval_run import replace_verdict
+from meta_eval.harness.doc_results import COUNTED, DocResult, FilterResult, replace_verdict
 from meta_eval.harness.scores import ScoredRun
 from meta_eval.judge.decision import AlarmOccurrence, CutSummary, DropEstimate, RaisedAlarm
 from meta_eval.judge.pair import Clusters, RunPair, measure_drop

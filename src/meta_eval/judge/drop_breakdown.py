@@ -10,8 +10,7 @@ from dataclasses import replace
 
 from meta_eval import stats
 from meta_eval.base.thresholds import SAME_VALUE
-from meta_eval.harness.doc_results import DocResult
-from meta_eval.harness.lm_eval_run import replace_verdict
+from meta_eval.harness.doc_results import DocResult, replace_verdict
 from meta_eval.harness.scores import ScoredRun, Scores
 from meta_eval.judge.pair import Clusters, RunPair, make_number_key, pair_docs, pair_scores
 

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import BaseModel
 
 from meta_eval.base.extensions import Extension, ExtensionError, find_extensions, load_extension
-from meta_eval.judge.decision import AlarmKind, RaisedAlarm
 
 if TYPE_CHECKING:
     from meta_eval.harness.lm_eval_run import Run
+    from meta_eval.judge.decision import AlarmKind, RaisedAlarm
     from meta_eval.judge.gate import Condition
     from meta_eval.pack.manifest import Manifest
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 from meta_eval import stats
 from meta_eval.base.thresholds import ALPHA, MIN_BASELINE_DOCS, ROUNDING
-from meta_eval.harness.doc_results import COUNTED, UNBOUNDED_METRICS, DocResult
-from meta_eval.harness.lm_eval_run import TaskRun, replace_verdict
+from meta_eval.harness.doc_results import COUNTED, UNBOUNDED_METRICS, DocResult, replace_verdict
+from meta_eval.harness.lm_eval_run import TaskRun
 from meta_eval.harness.provenance import Provenance
 from meta_eval.harness.results_file import Aggregate
 from meta_eval.harness.scores import ScoredRun, list_metric_keys

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, field_validator
 from pydantic_core import ErrorDetails
@@ -15,13 +15,15 @@ from meta_eval.base.display import quoted
 from meta_eval.base.errors import ConfigError, describe_wrong_value, join_errors, locating, suggest_name
 from meta_eval.base.thresholds import MARGIN, CutAnswers, Weighting
 from meta_eval.base.yaml_files import read_yaml
+from meta_eval.harness.choice import Choice
 from meta_eval.harness.doc_results import DocResult
-from meta_eval.harness.lm_eval_run import Choice
 from meta_eval.harness.settings import Margin
-from meta_eval.judge.decision import AlarmOccurrence
 from meta_eval.judge.evidence import find_evidence, list_evidence
 from meta_eval.pack.manifest import Manifest
 from meta_eval.pack.task_choice import MEAN_KEY, expand_margins
+
+if TYPE_CHECKING:
+    from meta_eval.judge.decision import AlarmOccurrence
 
 # The effect on the decision, as the kind of its alarm (`meta_eval.judge.alarms`).
 Severity = Literal["gate failed", "gate not met"]
@@ -101,6 +103,8 @@ def check_conditions(
         limits: The largest allowed share by key of a condition, in percent.
         pairs: The docs that the baseline answered too.
     """
+    from meta_eval.judge.decision import AlarmOccurrence
+
     notes: dict[Severity, list[str]] = {}
     is_core = limits.keys() <= {condition.key for condition in CONDITIONS}
     for condition in CONDITIONS if is_core else list_conditions():

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from meta_eval import stats
-from meta_eval.harness.lm_eval_run import Choice, Run, TaskRun, weighs_docs
+from meta_eval.harness.choice import Choice
+from meta_eval.harness.lm_eval_run import Run, TaskRun, weighs_docs
 from meta_eval.harness.results_file import GroupTotal
 from meta_eval.judge.decision import LmEvalAverage, Score, TaskDecision
 from meta_eval.judge.gate import Gate

@@ -12,7 +12,7 @@ from meta_eval.base.verb_options import Options, option, split_names
 from meta_eval.pack.pack_options import GATE
 
 if TYPE_CHECKING:
-    from meta_eval.harness.lm_eval_run import Choice
+    from meta_eval.harness.choice import Choice
     from meta_eval.judge.gate import Gate
     from meta_eval.pack.manifest import Manifest
 
@@ -104,7 +104,7 @@ class JudgingOptions(Options):
     @property
     def choice(self) -> Choice:
         """The tasks that are meant."""
-        from meta_eval.harness.lm_eval_run import Choice
+        from meta_eval.harness.choice import Choice
 
         return Choice.of_names(self.tasks)
 

@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, NamedTuple
 from meta_eval import stats
 from meta_eval.base.thresholds import SAME_VERDICT
 from meta_eval.harness.doc_results import COUNTED, LOWER_IS_BETTER, DocResult, FilterResult, MetricValue
-from meta_eval.harness.lm_eval_run import TaskRun
 from meta_eval.harness.sample_parser import read_recorded_verdicts, restore_recorded_docs
 from meta_eval.harness.scores import ScoredRun, Scores, compute_scores, list_metric_keys
-from meta_eval.judge.decision import RaisedAlarm, SampleSource, TaskDecision
-from meta_eval.pack.baseline import Baseline
-from meta_eval.pack.manifest import TaskEntry
 from meta_eval.stats import Drop
 
 if TYPE_CHECKING:
+    from meta_eval.harness.lm_eval_run import TaskRun
+    from meta_eval.judge.decision import RaisedAlarm, SampleSource, TaskDecision
     from meta_eval.judge.pair_alarms import FilterDrop, TimedLosses, UnreadSplit
+    from meta_eval.pack.baseline import Baseline
+    from meta_eval.pack.manifest import TaskEntry
 
 Key = Callable[[DocResult], Hashable]
 # The cluster of each of some docs; None if they are independent.
@@ -184,6 +184,8 @@ class TaskPair:
     @property
     def shown(self) -> TaskDecision:
         """What a report shows of a task that was measured."""
+        from meta_eval.judge.decision import TaskDecision
+
         return self.figures or TaskDecision(self.name)
 
     def pair_docs_of_run(self, run: int) -> list[tuple[DocResult, DocResult]]:
@@ -424,6 +426,8 @@ def _iterate_fraction_metrics(result: TaskRun) -> Iterator[str]:
 
 def find_samples(pair: TaskPair, metric_key: str) -> SampleSource:
     """Where the samples of a task are."""
+    from meta_eval.judge.decision import SampleSource
+
     recorded = pair.regraded_answers or pair.recorded_verdicts
     recorded_scores = recorded.scores_of_run(0, metric_key) if recorded else None
     verdicts: dict[Hashable, float] = {}

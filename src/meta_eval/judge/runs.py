@@ -16,8 +16,9 @@ from meta_eval.base.display import plural
 from meta_eval.base.errors import ConfigError
 from meta_eval.base.pack_names import join_names
 from meta_eval.base.thresholds import CAP, NAMED, Outcome
+from meta_eval.harness.choice import Choice
 from meta_eval.harness.doc_results import DocResult, ResultsError, find_shared_questions
-from meta_eval.harness.lm_eval_run import Choice, Run, TaskRun, find_disputed_metrics, refuse_without_samples
+from meta_eval.harness.lm_eval_run import Run, TaskRun, find_disputed_metrics, refuse_without_samples
 from meta_eval.harness.provenance import Provenance
 from meta_eval.harness.scores import ScoredRun
 from meta_eval.judge.alarms import INVALID, OF_TWO_SIDES, find_caveats, find_vetoes, group_alarms

@@ -19,11 +19,23 @@ from typing import Any
 from meta_eval.base.errors import PackError, locating
 from meta_eval.base.hashing import hash_file, hash_pieces, hash_text
 from meta_eval.base.inputs import describe_error, open_regular, read_table
-from meta_eval.harness.clusters import make_content_keys, make_given_key, name_clusters
-from meta_eval.harness.doc_results import MAX_EXTRACTED_CHARS, DocResult, FilterResult, ResultsError, read_figures
-from meta_eval.harness.lm_eval_run import average_answers
+from meta_eval.harness.clusters import (
+    list_content_parts,
+    make_content_keys,
+    make_given_key,
+    name_clusters,
+    share_any,
+)
+from meta_eval.harness.doc_results import (
+    MAX_EXTRACTED_CHARS,
+    MAX_SAMPLE_BYTES,
+    DocResult,
+    FilterResult,
+    ResultsError,
+    average_answers,
+    read_figures,
+)
 from meta_eval.harness.provenance import find_installed_lm_eval
-from meta_eval.harness.sample_files import MAX_SAMPLE_BYTES
 from meta_eval.harness.sample_parser import (
     hash_answers,
     is_timed_out,
@@ -247,13 +259,13 @@ def _by_doc(
     samples: Sequence[Mapping[str, Any]], has_answer: Callable[[Mapping[str, Any]], bool]
 ) -> dict[int, dict[str, Any]]:
     docs: dict[int, dict[str, Any]] = {}
-    keys: dict[int, tuple[str, ...]] = {}
+    firsts: dict[int, Mapping[str, Any]] = {}
     for sample in samples:
         number, doc = sample["doc_id"], sample["doc"]
         if not has_answer(doc):
             continue
         if number not in docs:  # else this is another filter's reading of the same answers
-            keys[number] = _cluster_keys(sample)
+            firsts[number] = sample
             docs[number] = {
                 "doc_id": number,
                 "question_hash": doc["input_question_hash"],
@@ -271,16 +283,24 @@ def _by_doc(
             **({"timed_out": True} if is_timed_out(extraction) else {}),
             **({"unextracted": True} if "unextracted" not in metrics and read_unextracted(sample) else {}),
         }
-    for number, cluster in zip(keys, name_clusters(list(keys.values())), strict=True):
-        docs[number]["cluster"] = cluster
+    is_given = any(sample["doc"].get("cluster") is not None for sample in firsts.values())
+    if is_given or share_any(list_content_parts(*_read_content(sample)) for sample in firsts.values()):
+        names = name_clusters([_cluster_keys(sample) for sample in firsts.values()])
+        for number, cluster in zip(firsts, names, strict=True):
+            docs[number]["cluster"] = cluster
     return docs
 
 
-def _cluster_keys(sample: Mapping[str, Any]) -> tuple[str, ...]:
+def _read_content(sample: Mapping[str, Any]) -> tuple[str, tuple[str, ...], str, list[list[Any]]]:
+    """What tells which docs are the same problem, as `make_content_keys` takes it."""
     doc = sample["doc"]
-    prompts, gold = map(str, doc.get("input_final_prompts_hash") or ()), str(doc.get("gold"))
-    keys = make_content_keys(doc["input_question_hash"], tuple(prompts), gold, read_arguments(sample))
-    return keys if doc.get("cluster") is None else (make_given_key(doc["cluster"]), *keys)
+    prompts = tuple(map(str, doc.get("input_final_prompts_hash") or ()))
+    return doc["input_question_hash"], prompts, str(doc.get("gold")), read_arguments(sample)
+
+
+def _cluster_keys(sample: Mapping[str, Any]) -> tuple[str, ...]:
+    keys, given = make_content_keys(*_read_content(sample)), sample["doc"].get("cluster")
+    return keys if given is None else (make_given_key(given), *keys)
 
 
 def format_missing(key: str, reason: str, edited: Sequence[str] = ()) -> str:

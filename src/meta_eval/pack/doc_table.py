@@ -162,7 +162,7 @@ class _ColumnKind:
             return all(
                 place.takes(item)
                 for place, item in zip(self.inner, value.values(), strict=True)
-                if type(item) is not str or place.kind is not str  # a text among texts, as most are
+                if item is not None and not (place.kind is str and type(item) is str)  # a text among texts, as most are
             )
         if isinstance(value, list):
             return all(map(self.inner[0].takes, value))

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 from urllib.parse import urlsplit
 
-from meta_eval.base.errors import SourceError
+from meta_eval.base.errors import SourceError, UnreachableError
 from meta_eval.base.hashing import hash_file
 from meta_eval.base.inputs import open_data, read_regular
 from meta_eval.base.logs import without_secrets
@@ -96,12 +96,6 @@ class HubPlace:
     @property
     def page(self) -> str:
         return f"{self.endpoint}/{'datasets/' if self.kind == 'dataset' else ''}{self.dataset_id}"
-
-
-class UnreachableError(SourceError):
-    """The hub did not answer. ``by_choice``: ``HF_HUB_OFFLINE`` forbids requests."""
-
-    by_choice = False
 
 
 @dataclass(frozen=True, slots=True)

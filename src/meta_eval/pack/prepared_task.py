@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
-from meta_eval.base.errors import ConfigError, UserError
+from meta_eval.base.errors import ConfigError, UnreachableError, UserError
 from meta_eval.base.logs import log
-from meta_eval.pack.hub import UnreachableError
 from meta_eval.pack.manifest import LengthEntry
 from meta_eval.pack.prompt_lengths import BYTES_PER_TOKEN, Prompts, find_tokenizer, measure_longest_prompt
 

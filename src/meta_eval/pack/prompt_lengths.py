@@ -125,23 +125,45 @@ class Prompts:
 
     def __iter__(self) -> Iterator[str]:
         for batch in self._batches():
-            prompts = batch.column("prompt").to_pylist()
-            if "continuations" not in batch.schema.names:
-                yield from prompts
+            yield from _list_texts(batch)
+
+    def measure(self) -> list[int]:
+        """The length of each in bytes of UTF-8. Arrow knows it of a text that it holds."""
+        sizes: list[int] = []
+        for batch in self._batches():
+            if "continuations" in batch.schema.names or str(batch.schema.field("prompt").type) != "string":
+                sizes += [len(text.encode("utf-8", "surrogatepass")) for text in _list_texts(batch)]
             else:
-                for prompt, texts in zip(prompts, batch.column("continuations").to_pylist(), strict=True):
-                    yield prompt + max(texts, key=len)
+                sizes += _measure_texts(batch.column("prompt"))
+        return sizes
 
 
-def measure_longest_prompt(prompts: Iterable[str], room: int, find: Callable[[], Tokenizer | None]) -> Length:
+def _list_texts(batch: pa.RecordBatch) -> Iterator[str]:
+    prompts = batch.column("prompt").to_pylist()
+    if "continuations" not in batch.schema.names:
+        yield from prompts
+        return
+    for prompt, texts in zip(prompts, batch.column("continuations").to_pylist(), strict=True):
+        yield prompt + max(texts, key=len)
+
+
+def _measure_texts(texts: pa.Array) -> list[int]:
+    import numpy as np
+
+    ends = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    sizes: list[int] = np.diff(ends).tolist()
+    return sizes
+
+
+def measure_longest_prompt(prompts: Prompts, room: int, find: Callable[[], Tokenizer | None]) -> Length:
     """Find the longest prompt of a task.
 
     Args:
-        prompts: At least one; iterated twice.
+        prompts: At least one.
         room: Tokens that a prompt may have: the context less the tokens of an answer.
         find: Gives the model's tokenizer or None; called only if counting is needed.
     """
-    sizes = [len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass")) for text in prompts]
+    sizes = prompts.measure()
     biggest = max(range(len(sizes)), key=sizes.__getitem__)
     # A byte-level BPE never makes more tokens than there are bytes.
     if sizes[biggest] + _ADDED <= room:

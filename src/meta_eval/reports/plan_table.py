@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from meta_eval.base.pack_names import join_names
 from meta_eval.base.thresholds import MAX_PLANNED_RUNS, NAMED, PLANNED_FLIPS, SURE, percent
 from meta_eval.judge.plan import DRAWS, Chances, PackPlan, SampledChance, TaskPlan
 from meta_eval.reports import text
-from meta_eval.reports.document import Column, Row, Table
-from meta_eval.reports.task_tables import MEANS
+
+if TYPE_CHECKING:
+    from meta_eval.reports.document import Table
 
 # A task that shows so seldom that it is the same cannot be judged alone.
 _SELDOM = 0.5
@@ -34,6 +35,9 @@ class _PlanRow:
 
 def plan_table(plan: PackPlan) -> Table[_PlanRow]:
     """What each task, and the whole, can show of an identical copy."""
+    from meta_eval.reports.document import Column, Row, Table
+    from meta_eval.reports.task_tables import MEANS
+
     columns: tuple[Column[_PlanRow], ...] = (
         Column("docs", "docs", lambda row: row.docs, str),
         Column("flips", "flips", lambda row: row.flips, lambda share: f"{100 * share:.2g} %"),
@@ -100,6 +104,8 @@ def _flips(plan: PackPlan) -> str:
 def sampled_table(plan: PackPlan) -> Table[SampledChance]:
     """How often an identical copy ships if answers are sampled, by the number of answers a doc; without rows if that
     was not planned."""
+    from meta_eval.reports.document import Column, Row, Table
+
     column: Column[SampledChance] = Column(
         "ships", "ships", lambda row: row.chance, lambda share: f"{100 * share:.0f} %"
     )

@@ -9,9 +9,6 @@ from meta_eval.base.display import plural
 from meta_eval.base.display import visible as visible  # noqa: PLC0414 (the views find all of a report's words here)
 from meta_eval.base.pack_names import join_names
 from meta_eval.base.thresholds import LEVEL_TEXT, NAMED
-from meta_eval.judge.alarms import describe_alarm
-from meta_eval.judge.cut_answers import describe_thinking
-from meta_eval.judge.figures import count_needed
 
 if TYPE_CHECKING:
     from meta_eval.judge.decide import Decision
@@ -166,6 +163,8 @@ def group_by_reason(tasks: Iterable[TaskDecision]) -> list[tuple[str, list[str]]
 
 def describe_alarm_tasks(alarm: Alarm, most: int | None = None) -> str:
     """``meta_ifeval (54 of 541), meta_math``, at most so many of them by name; empty for the whole run."""
+    from meta_eval.judge.alarms import describe_alarm
+
     names = list(filter(None, map(describe_alarm, alarm.tasks)))
     return join_names(names, len(names) if most is None else most)
 
@@ -188,6 +187,8 @@ def describe_noise(noise: EngineNoise) -> str:
 
 def describe_cut_answers(task: TaskDecision) -> str | None:
     """``12 of 541 answers cut: score 48.3 with them, 50.1 without …``, and the drops; None where none was cut."""
+    from meta_eval.judge.cut_answers import describe_thinking
+
     cuts = task.cut
     if cuts is None:
         return None
@@ -229,6 +230,8 @@ def describe_sampling(task: TaskDecision) -> str | None:
     sampling = task.sampling
     if sampling is None:
         return None
+    from meta_eval.judge.figures import count_needed
+
     of_baseline = f", {sampling.baseline_answers} of the baseline" if sampling.baseline_answers else ""
     clauses = [f"{plural(sampling.answers, 'answer')} a doc{of_baseline}"]
     for score in sampling.scores:

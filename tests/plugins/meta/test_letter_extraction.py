@@ -195,6 +195,8 @@ ANNOUNCED = [
     ("So: the best answer is C.", "C", "C"),
     ("The best answer is C", "C", "C"),
     ("The best answer is A. Wait, no.\n\nThe best answer is C.", "C", "C"),  # the last one
+    ("The best answer is A.\n\nBEST ANSWER IS **C**.", "A", "C"),  # in other letters
+    ("The best answer is C.\n\nThe best answer is none of the others.", "C", "C"),
     ("The best answer is C. I hope it is correct.", "C", "C"),
     ("The best answer is C, not A.", "C", "C"),
     ("The best answer is A because it is short.", "A", "A"),

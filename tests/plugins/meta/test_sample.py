@@ -453,7 +453,7 @@ def made(folder: Path, text: str) -> sample_rows.SampleTable:
     folder.mkdir(exist_ok=True)
     (folder / sample_rows.TEXTS).write_text("texts: {asks: 'Question: {{ question }}'}")
     (folder / "one.yaml").write_text(text, "utf-8")
-    (table,) = sample_rows.make_tables(folder)
+    (table,) = sample_rows.make_tables(folder / "one.yaml")
     return table
 
 
@@ -511,7 +511,19 @@ def test_a_share_is_recorded_as_the_number_it_is(tmp_path: Path) -> None:
 def test_a_package_without_the_sample_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(sample, "files", lambda package: tmp_path)
     with pytest.raises(SourceError, match=r"the embedded sample is missing.* Reinstall meta-eval"):
-        sample.read_tables.__wrapped__()
+        sample.read_index.__wrapped__()
+
+
+def test_the_index_is_of_the_rows() -> None:
+    """`make generate` writes it."""
+    assert (FOLDER / sample.INDEX).read_text("utf-8") == sample.make_index()
+
+
+def test_rows_that_are_not_those_of_the_index_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    other = {**sample.read_index(), f"{B31}/bbh": sample.IndexEntry("bbh.yaml", 64 * "0")}
+    monkeypatch.setattr(sample, "read_index", lambda: other)
+    with pytest.raises(SourceError, match=r"bbh: has other rows than the index of the sample says.*`make generate`"):
+        sample.list_parts()[1].fetch("bbh")
 
 
 # Source

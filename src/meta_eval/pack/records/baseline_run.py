@@ -52,13 +52,11 @@ class _PackDoc:
 
 
 def open_baseline(config: Config, config_place: ValuePlace) -> list[Record]:
-    """Open the records that ``baseline:`` names; empty without that key.
+    """Open the records that ``baseline:`` names.
 
     Raises:
         ConfigError: None is a record of a single run, or the pack's docs stay on the hub.
     """
-    if not config.baseline:
-        return []
     where = config_place.name_key("baseline")
     if not config.bundle:
         raise ConfigError("a baseline needs the pack's docs in the pack", where=where, hint="Set bundle: true")

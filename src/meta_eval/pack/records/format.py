@@ -17,21 +17,25 @@ from typing import TYPE_CHECKING, ClassVar
 
 from meta_eval.base.errors import DataError
 from meta_eval.base.hashing import hash_pieces, hash_text
-from meta_eval.pack.hub import Repository
 from meta_eval.pack.manifest import RecordEntry
 from meta_eval.pack.records.recorded_docs import RecordedDoc, RecordedDocs, format_doc
-from meta_eval.pack.records.task_code import TaskCode, make_grader_code
+from meta_eval.pack.records.task_code import make_grader_code
 from meta_eval.stats import mean
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
     from meta_eval.pack.config import Config, ValuePlace
+    from meta_eval.pack.hub import Repository
+    from meta_eval.pack.records.task_code import TaskCode
     from meta_eval.pack.records.task_source import TaskSource
 
 
 # The group that holds every task of a record.
 ALL = "recorded"
+
+# The evals dataset of this name: the tasks of the installed lm-eval.
+LM_EVAL = "lm-eval"
 
 # How sure a format is of a place: the files have names or content of this format alone; a folder of another format may
 # also hold them; such files may be anything; or nothing speaks against it, and any other format comes first.
@@ -254,7 +258,7 @@ class RecordFormat(ABC):
             ConfigError: A key of the configuration does not fit this format.
             SourceError: A file is missing, gated, cut off or corrupt.
         """
-        from meta_eval.pack.records.task_source import open_record
+        from meta_eval.pack.records.record_source import open_record
 
         return open_record(self, place, config, config_place)
 

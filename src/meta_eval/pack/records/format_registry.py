@@ -10,9 +10,8 @@ from meta_eval.base.errors import ConfigError, SourceError, UserError, suggest_n
 from meta_eval.base.extensions import ExtensionError, find_extensions, load_extension
 from meta_eval.base.inputs import expand_home, is_packed, suggest_path
 from meta_eval.base.logs import log, report_progress
-from meta_eval.pack.records.format import Place, RecordFormat
-from meta_eval.pack.records.lm_eval_record import LmEvalFormat
-from meta_eval.pack.records.lm_eval_tasks import LM_EVAL
+from meta_eval.pack.records.format import LM_EVAL, Place, RecordFormat
+from meta_eval.pack.records.lm_eval_format import LmEvalFormat
 from meta_eval.pack.records.run_selection import find_snapshot
 
 ENTRY_POINTS = "meta_eval.record_formats"

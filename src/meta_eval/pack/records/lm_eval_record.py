@@ -15,10 +15,8 @@ from meta_eval import stats
 from meta_eval.base.display import quoted
 from meta_eval.base.errors import DataError, SourceError, locating
 from meta_eval.base.hashing import hash_file, hash_text
-from meta_eval.base.inputs import is_pointer
 from meta_eval.base.logs import log
 from meta_eval.base.pack_names import RULE, is_name
-from meta_eval.harness.doc_results import ResultsError
 from meta_eval.harness.lm_eval_run import TaskRun, check_one_model, read_newest
 from meta_eval.harness.output_index import (
     OutputIndex,
@@ -35,22 +33,13 @@ from meta_eval.harness.results_file import (
     read_results_file,
     read_template_block,
 )
-from meta_eval.harness.sample_files import open_samples, read_raw_samples
-from meta_eval.harness.sample_parser import parse_sample, read_arguments
+from meta_eval.harness.sample_files import open_samples
+from meta_eval.harness.sample_parser import read_arguments
 from meta_eval.harness.scores import compute_scores, list_metric_keys
 from meta_eval.pack.hub import Repository
 from meta_eval.pack.manifest import RecordEntry
-from meta_eval.pack.records.format import (
-    ALL,
-    ALMOST_SURE,
-    Grader,
-    Place,
-    Reading,
-    Record,
-    RecordedScore,
-    RecordedTask,
-    RecordFormat,
-)
+from meta_eval.pack.records.format import ALL, Grader, Reading, Record, RecordedScore, RecordedTask
+from meta_eval.pack.records.lm_eval_format import has_samples, should_have_samples
 from meta_eval.pack.records.pack_task import list_filters
 from meta_eval.pack.records.recorded_docs import WARNING_TEXTS, RecordedDocs, find_bos, read_rows, was_asked_with_bos
 from meta_eval.pack.records.run_selection import choose_runs, select_tasks
@@ -89,43 +78,6 @@ class RecordFiles:
         return read_provenance(self.results(task), (run.samples or Path()).parent.name, task)
 
 
-def holds_record(path: Path) -> bool:
-    """Whether a folder or file holds samples that lm-eval wrote, or its results.
-
-    The content decides, not the name of a file or folder.
-    """
-    if not path.exists() or (path.is_file() and path.suffix not in (".json", ".jsonl")):
-        return False
-    try:
-        files = index_outputs([path], skip_damaged=True)
-    except ResultsError:
-        return False
-    runs = [run for runs in files.tasks.values() for run in runs]
-    return bool(files.results or files.damaged) or any(has_samples(run) or _is_pointer(run) for run in runs)
-
-
-def has_samples(run: TaskOutput) -> bool:
-    """Whether the samples file of a run begins with a sample of lm-eval."""
-    try:
-        for piece in read_raw_samples(run.samples, run.offset) if run.samples else ():
-            return {"doc_id", "doc", "resps", "arguments"} <= set(parse_sample(piece.content, cut=False))
-    except ResultsError:
-        pass
-    return False
-
-
-def _should_have_samples(run: TaskOutput) -> bool:
-    """Whether a samples file that does not begin with a sample is a damaged one: something else says that it is one."""
-    return run.samples is not None and (run.results is not None or run.damage is not None or _is_pointer(run))
-
-
-def _is_pointer(run: TaskOutput) -> bool:
-    try:
-        return run.samples is not None and is_pointer(run.samples)
-    except OSError:
-        return False
-
-
 def find_local_run(name: str, path: Path, run: str | None, task_names: Sequence[str]) -> RecordFiles:
     """The files of a recorded run on this machine.
 
@@ -144,7 +96,7 @@ def find_local_run(name: str, path: Path, run: str | None, task_names: Sequence[
     for error in files.unknown_damage():
         log.warning(f"left out: {error}")
     with_samples = {
-        task: list(filter(has_samples, runs)) or list(filter(_should_have_samples, runs))
+        task: list(filter(has_samples, runs)) or list(filter(should_have_samples, runs))
         for task, runs in files.tasks.items()
     }
     if not any(with_samples.values()):
@@ -241,11 +193,6 @@ def _groups_of(files: OutputIndex) -> dict[str, tuple[str, ...]]:
     return {**groups, ALL: tuple(files.tasks)}
 
 
-def holds_samples(repository: Repository) -> bool:
-    """Whether a dataset holds samples of ``lm_eval --log_samples``."""
-    return any(_task(name) for name in repository.names)
-
-
 def _runs(repository: Repository) -> dict[str, list[TaskOutput]]:
     """The runs of each task, by file names. Paths are those inside the dataset."""
     runs: dict[str, list[TaskOutput]] = {}
@@ -260,11 +207,6 @@ def _runs(repository: Repository) -> dict[str, list[TaskOutput]]:
         if task is not None:
             runs.setdefault(task, []).append(TaskOutput(task, time, Path(name), results.get((path.parent, time))))
     return runs
-
-
-def _task(name: str) -> str | None:
-    parsed = parse_file_name(PurePosixPath(name).name)
-    return parsed[0] if parsed else None
 
 
 def _results(repository: Repository, chosen: Mapping[str, TaskOutput]) -> dict[Path, ResultsFile]:
@@ -283,25 +225,6 @@ def _fetched(repository: Repository, name: Path | None) -> Path:
 
 _GENERATED = "generate_until"
 _AVERAGING = {"mean": "micro", "macro": "macro", "mean of four": "mean of four"}
-
-
-class LmEvalFormat(RecordFormat):
-    """Output of ``lm_eval --log_samples``, or results with samples as `simple_evaluate` returns them."""
-
-    name = "lm-eval"
-    reads = "`lm_eval --log_samples` output"
-
-    def detect(self, place: Place) -> float:
-        # Folders of other formats, such as details, also hold results of lm-eval's form.
-        if place.repository is not None:
-            return ALMOST_SURE if holds_samples(place.repository) else 0
-        return ALMOST_SURE if place.path is not None and holds_record(place.path) else 0
-
-    def open_run(self, place: Place, run: str | None, names: Sequence[str]) -> Record:
-        if place.repository is not None:
-            return LmEvalRecord(find_hub_run(place.repository, run, names))
-        assert place.path is not None  # noqa: S101 (a place is here or on the hub)
-        return LmEvalRecord(find_local_run(place.name, place.path, run, names))
 
 
 class LmEvalRecord(Record):

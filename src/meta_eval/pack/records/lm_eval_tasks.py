@@ -24,6 +24,7 @@ from meta_eval.pack.chat_rendering import ChatTemplate, fetch_chat_template
 from meta_eval.pack.config import Config, ValuePlace
 from meta_eval.pack.manifest import RecordEntry
 from meta_eval.pack.prepared_task import PrepareContext, PreparedTask
+from meta_eval.pack.records.format import LM_EVAL
 from meta_eval.pack.records.next_token import add_next_token_choices
 from meta_eval.pack.records.pack_task import choose_first_metric, list_filters, make_task
 from meta_eval.pack.records.recorded_docs import (
@@ -99,9 +100,6 @@ def _rendered(template: ChatTemplate, messages: Sequence[Mapping[str, Any]], ope
         others = [message for message in messages if message["role"] != "system"]
         return template.render(others, add_generation_prompt=opened, continue_final_message=not opened)
 
-
-# The evals dataset of this name: the tasks of the installed lm-eval.
-LM_EVAL = "lm-eval"
 
 # lm-eval's default seed for drawing examples (`simple_evaluate`, fewshot_random_seed).
 _SEED = 1234

@@ -17,9 +17,8 @@ from meta_eval.pack.config import Config, ValuePlace
 from meta_eval.pack.manifest import Manifest, read_manifest
 from meta_eval.pack.pack_builder import Pack, build_pack, check_target, write_pack
 from meta_eval.pack.prepared_task import LeftOut, PrepareContext
-from meta_eval.pack.records.baseline_run import add_baseline, open_baseline
+from meta_eval.pack.records.format import LM_EVAL, Record
 from meta_eval.pack.records.format_registry import explain_unreadable, find_format, find_place
-from meta_eval.pack.records.lm_eval_tasks import LM_EVAL, LmEvalSource
 from meta_eval.pack.records.recorded_docs import RecordedDoc
 from meta_eval.pack.records.task_source import CandidateTask, TaskSource
 from meta_eval.pack.task_choice import describe_margin, expand_margins
@@ -157,7 +156,7 @@ def prepare_config(config: Config, config_place: ValuePlace) -> Prepared:
         UserError: Anything that the user can fix; work_dir is then as it was.
     """
     check_target(Path(config.work_dir))
-    baseline = open_baseline(config, config_place)
+    baseline = _open_baseline(config, config_place)
     if config.evals_dataset != LM_EVAL:
         for key, default in (("apply_chat_template", False), ("system_instruction", None)):
             if getattr(config, key) != default:
@@ -169,6 +168,8 @@ def prepare_config(config: Config, config_place: ValuePlace) -> Prepared:
     pack = _build(config, config_place, _open_source(config, config_place))
     if baseline:
         with locating(config_place.name_key("baseline")):
+            from meta_eval.pack.records.baseline_run import add_baseline
+
             pack = add_baseline(pack, baseline)
     if isinstance(config.margin, dict):
         with locating(config_place.name_key("margin")):
@@ -202,6 +203,15 @@ def _warn_of_new_rules(work_dir: Path, config: Config) -> None:
             )
 
 
+def _open_baseline(config: Config, config_place: ValuePlace) -> list[Record]:
+    """Open the records that ``baseline:`` names; empty without that key."""
+    if not config.baseline:
+        return []
+    from meta_eval.pack.records.baseline_run import open_baseline
+
+    return open_baseline(config, config_place)
+
+
 def _open_source(config: Config, config_place: ValuePlace) -> TaskSource:
     """Open what ``evals_dataset`` names."""
     if config.evals_dataset == LM_EVAL:
@@ -211,6 +221,8 @@ def _open_source(config: Config, config_place: ValuePlace) -> TaskSource:
                 where=config_place.name_key("evals_run"),
                 hint="Set it to null",
             )
+        from meta_eval.pack.records.lm_eval_tasks import LmEvalSource
+
         return LmEvalSource(config, config_place)
     place = find_place(config.evals_dataset, revision=config.evals_revision, key="evals_dataset")
     record_format = find_format(place)

@@ -13,9 +13,10 @@ from typing import Any
 from meta_eval.base.errors import ConfigError, locating
 from meta_eval.base.inputs import format_json, parse_json
 from meta_eval.base.logs import report_progress
+from meta_eval.harness.choice import Choice, Groups
 from meta_eval.harness.clusters import Fields
 from meta_eval.harness.doc_results import ResultsError
-from meta_eval.harness.lm_eval_run import Choice, Groups, Run, read_run
+from meta_eval.harness.lm_eval_run import Run, read_run
 from meta_eval.harness.output_index import OutputIndex, TaskOutput, parse_time
 from meta_eval.harness.results_file import ResultsFile
 from meta_eval.pack.records.format import ALL, Place, Reading, Record, RecordedTask, RecordFormat
@@ -98,7 +99,7 @@ def _split_run(path: Path) -> tuple[Place, str | None]:
 def _find_other_format(place: Place) -> RecordFormat | None:
     """The format of a place; None if it is lm_eval's, or none."""
     from meta_eval.pack.records.format_registry import find_format
-    from meta_eval.pack.records.lm_eval_record import LmEvalFormat
+    from meta_eval.pack.records.lm_eval_format import LmEvalFormat
 
     if place.path is None or not place.path.exists():
         return None

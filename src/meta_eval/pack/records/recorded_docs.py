@@ -11,7 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from meta_eval.base.display import quoted
 from meta_eval.base.errors import DataError, locating
@@ -19,13 +19,16 @@ from meta_eval.base.hashing import hash_text
 from meta_eval.base.inputs import format_json
 from meta_eval.base.thresholds import MAX_GEN_TOKS
 from meta_eval.harness.chat_messages import check_chat_messages, parse_chat_messages, read_messages_text
-from meta_eval.harness.doc_results import DocResult, to_plain_number
+from meta_eval.harness.doc_results import to_plain_number
 from meta_eval.harness.families import choose_bos, remove_bos
-from meta_eval.harness.lm_eval_run import TaskRun
-from meta_eval.harness.provenance import Provenance, read_provenance
-from meta_eval.harness.results_file import ResultsFile
 from meta_eval.harness.sample_parser import list_metrics, read_arguments
 from meta_eval.pack.task_choice import ROLLING
+
+if TYPE_CHECKING:
+    from meta_eval.harness.doc_results import DocResult
+    from meta_eval.harness.lm_eval_run import TaskRun
+    from meta_eval.harness.provenance import Provenance
+    from meta_eval.harness.results_file import ResultsFile
 
 
 @dataclass(slots=True)
@@ -198,6 +201,8 @@ def read_rows(run: TaskRun, results: ResultsFile | None, output_type: str) -> Re
 
 def _read_token_limit(results: ResultsFile | None, task: str) -> int:
     """The token limit of lm-eval's clients of servers for tasks without one."""
+    from meta_eval.harness.provenance import read_provenance
+
     limit = read_provenance(results, "", task).model_args.get("max_gen_toks", "")
     return int(limit) if limit.isdecimal() else MAX_GEN_TOKS
 

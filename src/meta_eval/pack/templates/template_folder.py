@@ -101,8 +101,9 @@ def read_templates(root: Path) -> TemplateFolder:
     reading = FolderReader(root)
     tasks: dict[str, Template] = {}
     groups: dict[str, PurePosixPath] = {}
-    shared = _find_shared(reading)
-    for path, file in _list_yaml(root):
+    listed = list(_list_yaml(root))
+    shared = _find_shared(reading, listed)
+    for path, file in listed:
         top = reading.tree(file)
         if "group" in top:
             with locating(path):
@@ -185,10 +186,10 @@ def _list_yaml(root: Path) -> Iterator[tuple[Path, PurePosixPath]]:
             yield path, file
 
 
-def _find_shared(reading: FolderReader) -> set[PurePosixPath]:
+def _find_shared(reading: FolderReader, listed: Iterable[tuple[Path, PurePosixPath]]) -> set[PurePosixPath]:
     """The files that others include and that name no task themselves."""
     included: set[PurePosixPath] = set()
-    for path, file in _list_yaml(reading.root):
+    for path, file in listed:
         with locating(path):
             included |= {*merge_includes(reading, file, ())[2][1:]}
     return {file for file in included if "task" not in merge_includes(reading, file, ())[0]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from meta_eval.base.apart import apart
 from meta_eval.base.errors import ConfigError, PackError, UserError, documented
@@ -16,7 +16,6 @@ from meta_eval.base.logs import Progress, display_logs, log, report_progress
 from meta_eval.base.outputs import replace_file
 from meta_eval.harness.each_answer import add_each_answer
 from meta_eval.harness.evaluator import Evaluated, Evaluator
-from meta_eval.harness.output_index import OutputIndex
 from meta_eval.harness.provenance import find_installed_lm_eval
 from meta_eval.harness.replay import has_recorded_answer, read_recorded
 from meta_eval.pack import integrity
@@ -36,8 +35,11 @@ from meta_eval.pack.manifest import BaselineEntry, Manifest, TaskEntry, read_man
 from meta_eval.pack.pack_options import ScoringOptions, VerifyOptions
 from meta_eval.pack.task_choice import choose_tasks
 from meta_eval.pack.verify.record_check import tally_record
-from meta_eval.pack.verify.saved_answers import Saved, find_samples, read_saved
 from meta_eval.pack.verify.tallies import Explanations, Proof, Status, Tallies, TaskProof, tally_task
+
+if TYPE_CHECKING:
+    from meta_eval.harness.output_index import OutputIndex
+    from meta_eval.pack.verify.saved_answers import Saved
 
 _GITIGNORE = "# These files quote evals datasets, which may be gated. `meta-eval verify` writes them again.\n*\n"
 
@@ -82,7 +84,11 @@ def _verify(pack: Path, options: VerifyOptions) -> Proof:
         raise ConfigError(f"{min_agreement:g} is not a share from 0 to 1", where="--min-agreement", hint="Such as 0.98")
     manifest = read_manifest(pack)
     chosen = choose_tasks(manifest, options.tasks)
-    files = find_samples(regrade, chosen) if regrade is not None else None
+    files = None
+    if regrade is not None:
+        from meta_eval.pack.verify.saved_answers import find_samples
+
+        files = find_samples(regrade, chosen)
     changed = integrity.check_unchanged(pack, manifest, edited=options.edited)
     evaluator = Evaluator(pack)
     keys = compute_grading_fingerprints(pack, manifest)
@@ -137,6 +143,8 @@ def _check(
         raise PackError("holds no docs", where=name, hint="Run `meta-eval prepare` again")
     saved: Saved | None = None
     if files is not None:
+        from meta_eval.pack.verify.saved_answers import read_saved
+
         saved = read_saved(files, name, docs, entry.primary_metric, log.warning)
     evaluated = evaluator.evaluate(
         name,

@@ -21,7 +21,6 @@ from urllib.parse import unquote
 
 from meta_eval.plugins.boards.board_row import choose_columns, read_board_row
 from meta_eval.plugins.boards.details_row import NESTED, DetailsRow, read_lighteval_row
-from meta_eval.plugins.boards.graded_docs import GradedDocs, choose_verdict_metric, read_details
 from meta_eval.sockets import (
     ALL,
     RESTORE_NAME,
@@ -127,6 +126,8 @@ class DetailsRecord(Record):
         self._model = _model(place.name, place.files, times, place.fetch)
 
     def read(self, task: str, reading: Reading) -> RecordedTask:
+        from meta_eval.plugins.boards.graded_docs import read_details
+
         details = self._details[task]
         check = TokenCheck(reading.tokenizer())
         with locating(f"{self.name}, {task}"):
@@ -158,6 +159,8 @@ class DetailsRecord(Record):
         )  # fmt: skip
 
     def grader(self, task: str, recorded: RecordedTask, reading: Reading) -> Grader:  # noqa: ARG002
+        from meta_eval.plugins.boards.graded_docs import GradedDocs, choose_verdict_metric
+
         graded = recorded.about
         assert isinstance(graded, GradedDocs)  # noqa: S101 (what `read` left there)
         return Grader(

@@ -12,7 +12,7 @@ import string
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from meta_eval.plugins.meta.row_checks import Check, allow_null, is_text, is_texts
+from meta_eval.plugins.meta.row_checks import Check, allow_null, is_blank, is_text, is_texts
 from meta_eval.plugins.meta.source.rows import RowPlace
 from meta_eval.sockets import DataError, Template, quoted
 
@@ -23,7 +23,7 @@ Doc = Mapping[str, Any]
 
 
 def _full(value: Any) -> bool:
-    return isinstance(value, str) and bool(value.strip())
+    return isinstance(value, str) and not is_blank(value)
 
 
 def _count(value: Any) -> bool:
@@ -76,12 +76,18 @@ def check_docs(table: pa.Table, template: Template, place: RowPlace) -> dict[str
         raise DataError("the template's process_docs returns no docs", where=f"{place}, {template.name}")
     doubtful = [check for check in _COLUMNS if not _is_certain(table, check[0], check[1])]
     read = {*_READ, *(column for column, _, _ in doubtful)}
+    if not _may_be_blank(table.column("prompt")):
+        read.discard("prompt")  # the long one
     columns = [name for name in (*_DOC, *_ADDED, "gold_index") if name in read and name in table.column_names]
     metric = template.spec.recorded_metric or template.primary_metric.partition(",")[0]
     strange = with_choices = 0
     first: tuple[Doc, int] | None = None
     # In batches: all docs as Python objects would double the memory.
-    docs = (doc for batch in table.select(columns).to_batches(1024) for doc in batch.to_pylist())
+    docs = (
+        dict(zip(columns, values, strict=True))
+        for batch in table.select(columns).to_batches(1024)
+        for values in zip(*(column.to_pylist() for column in batch.columns), strict=True)
+    )
     for number, doc in enumerate(docs):
         _check_types(doc, number, place, doubtful)
         _check_recorded(doc, number, metric, place)
@@ -115,9 +121,27 @@ def _is_certain(table: pa.Table, column: str, fits: Check) -> bool:
     return of_type and (values.null_count == 0 or fits(None))
 
 
+def _may_be_blank(column: pa.ChunkedArray) -> bool:
+    """Whether a value may be no text, or one with nothing but white space, as far as the first bytes tell."""
+    import numpy as np
+    import pyarrow as pa
+
+    if not pa.types.is_string(column.type) or column.null_count:
+        return True
+    for chunk in column.chunks:
+        _, ends, content = chunk.buffers()
+        places = np.frombuffer(ends, np.int32)[chunk.offset : chunk.offset + len(chunk) + 1]
+        if (places[1:] == places[:-1]).any():  # an empty one
+            return True
+        first = np.frombuffer(content, np.uint8)[places[:-1]] if len(chunk) else places[:0]
+        if ((first <= ord(" ")) | (first > 127)).any():
+            return True
+    return False
+
+
 def _check_types(doc: Doc, number: int, place: RowPlace, columns: Sequence[tuple[str, Check, str]]) -> None:
     for column in ("prompt", "gold"):
-        if not _full(doc[column]):
+        if column in doc and not _full(doc[column]):
             raise DataError(f"has no {column}", where=_where(doc, number, place))
     for column, fits, type_name in columns:
         if column in doc and not fits(doc[column]):

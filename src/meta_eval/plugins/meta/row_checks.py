@@ -10,6 +10,8 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
+from operator import itemgetter
 from typing import Any
 
 from meta_eval.plugins.meta.source.rows import RowPlace, SourceRow
@@ -73,6 +75,11 @@ def is_texts(value: object) -> bool:
     return isinstance(value, list) and all(map(is_text, value))
 
 
+def is_blank(text: str) -> bool:
+    """Whether a text has nothing but white space. `str.strip` would copy it."""
+    return not text or text.isspace()
+
+
 def allow_null(check: Check) -> Check:
     """The same check, but null passes too."""
     return lambda value: value is None or check(value)
@@ -121,7 +128,7 @@ def check_rows(rows: Sequence[SourceRow], place: RowPlace, *, output_type: str, 
     """
     if not rows:
         raise DataError("holds no rows", where=str(place))
-    columns = dict.fromkeys(column for row in rows for column in row)
+    columns = dict.fromkeys(chain.from_iterable(rows))
     for column in _NEEDED:
         if column not in columns:
             raise DataError(
@@ -139,7 +146,7 @@ def check_rows(rows: Sequence[SourceRow], place: RowPlace, *, output_type: str, 
     doubtful = [
         (column, fits, type_name)
         for column, fits, type_name in _COLUMNS
-        if not all(kind in _EXAMPLES and fits(_EXAMPLES[kind]) for kind in {type(row.get(column)) for row in rows})
+        if column in columns and not all(kind in _EXAMPLES and fits(_EXAMPLES[kind]) for kind in _types(rows, column))
     ]
     for number, row in enumerate(rows):
         _check_types(row, number, place, doubtful)
@@ -151,6 +158,10 @@ def check_rows(rows: Sequence[SourceRow], place: RowPlace, *, output_type: str, 
     return CheckedRows(
         [_without_bos(row, warnings, bos_tokens) for row in rows], dict(sorted(warnings.items())), _settings(rows)
     )
+
+
+def _types(rows: Sequence[SourceRow], column: str) -> set[type]:
+    return set(map(type, map(itemgetter(column), rows)))
 
 
 def _check_types(row: SourceRow, number: int, place: RowPlace, columns: Sequence[tuple[str, Check, str]]) -> None:
@@ -175,7 +186,7 @@ def _check_prompts(row: SourceRow, number: int, place: RowPlace, output_type: st
             f"holds {len(prompts)} prompts, and a generative task needs exactly one", where=place.row(number, row)
         )
     for prompt in prompts:
-        if not remove_bos(prompt, *bos_tokens).strip():
+        if is_blank(remove_bos(prompt, *bos_tokens)):
             raise DataError("has an empty prompt", where=place.row(number, row))
 
 

@@ -146,17 +146,26 @@ def _json_rows(file: DataFile) -> Iterator[SourceRow]:
     with file.open() as stream:
         # Split bytes at \n only: str.splitlines also splits at U+2028, which JSON allows in strings.
         for number, line in enumerate(iter(partial(stream.readline, MAX_FILE + 1), b""), start=1):
-            with locating(f"line {number}", behind=", "):
-                if len(line) > MAX_FILE:
-                    raise _bad_line(f"it is longer than {MAX_FILE >> 20} MiB")
-                if line.strip():
-                    yield _json_row(line)
+            if len(line) <= MAX_FILE and line.isspace():
+                continue
+            try:
+                row = _json_row(line)
+            except SourceError:
+                with locating(f"line {number}", behind=", "):
+                    raise
+            yield row
+
+
+# Far quicker than ``in``, which searches two bytes one by one.
+_ESCAPED = re.compile(rb"\\u")
 
 
 def _json_row(line: bytes) -> SourceRow:
+    if len(line) > MAX_FILE:
+        raise _bad_line(f"it is longer than {MAX_FILE >> 20} MiB")
     try:
         row = _DECODER.decode(line.decode("utf-8"))
-        if b"\\" in line and b"\\u" in line:  # a search for one byte is far quicker than for two
+        if _ESCAPED.search(line):
             json.dumps(row, ensure_ascii=False).encode("utf-8")
     except UnicodeDecodeError as error:
         raise _bad_line(f"byte {error.start} is not UTF-8") from error

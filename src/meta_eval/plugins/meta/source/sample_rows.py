@@ -70,26 +70,28 @@ class SampleTable:
         return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in self.rows).encode()
 
 
-def make_tables(folder: Path) -> Iterator[SampleTable]:
-    """Make everything that the YAML files of a folder define, sorted by file.
+def list_sources(folder: Path) -> list[str]:
+    """The names of the YAML files of a folder that define tables, sorted."""
+    return sorted(path.name for path in folder.glob("*.yaml") if path.name != TEXTS)
+
+
+def make_tables(path: Path) -> Iterator[SampleTable]:
+    """Make everything that a YAML file defines.
 
     Raises:
-        OSError: A file cannot be read.
-        yaml.YAMLError, KeyError, jinja2.TemplateError: A file has the wrong format.
+        OSError: The file, or the texts beside it, cannot be read.
+        yaml.YAMLError, KeyError, jinja2.TemplateError: It has the wrong format.
     """
-    texts = _load(folder / TEXTS)["texts"]
-    for path in sorted(folder.glob("*.yaml")):
-        if path.name != TEXTS:
-            document = _load(path)
-            templates = _Templates({**texts, **document.pop("texts", {})})
-            questions = document.pop("questions", {})
-            originals = document.pop("originals", {})
-            for subset in document.pop("subsets"):
-                yield _Subset({**document, **subset}, questions, templates).table(path)
-            for name, columns in originals.items():
-                asked = enumerate(questions.values())
-                rows = [templates.fill(columns, {**question, "number": number}) for number, question in asked]
-                yield SampleTable("originals", name, path, rows, {})
+    document = _load(path)
+    templates = _Templates({**_load(path.parent / TEXTS)["texts"], **document.pop("texts", {})})
+    questions = document.pop("questions", {})
+    originals = document.pop("originals", {})
+    for subset in document.pop("subsets"):
+        yield _Subset({**document, **subset}, questions, templates).table(path)
+    for name, columns in originals.items():
+        asked = enumerate(questions.values())
+        rows = [templates.fill(columns, {**question, "number": number}) for number, question in asked]
+        yield SampleTable("originals", name, path, rows, {})
 
 
 class _Templates:

@@ -18,7 +18,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from meta_eval.plugins.meta.catalog import CatalogFact, Percent, read_catalog
+from meta_eval.plugins.meta.catalog import CatalogFact, Percent, parse_catalog, read_catalog, read_catalog_text
 from meta_eval.plugins.meta.thresholds import MIN_VALIDATED_AGREEMENT, MIN_VALIDATED_ROWS
 from meta_eval.sockets import Trust, Variant
 
@@ -162,19 +162,31 @@ def list_comparisons() -> tuple[Comparison, ...]:
     Raises:
         ValueError: Two of one id: a fault of meta-eval.
     """
-    comparisons: list[Comparison] = []
-    for file in sorted(files(__name__).iterdir(), key=lambda entry: entry.name):
-        if file.name.endswith(".yaml"):
-            comparisons += _File.model_validate(read_catalog(f"grader_validation/{file.name}")).checks
+    comparisons = [check for text in _texts() for check in _parse(text)]
     ids = [check.id for check in comparisons]
     if len(ids) != len(set(ids)):
         raise ValueError(f"grader_validation: ids stand twice: {sorted({name for name in ids if ids.count(name) > 1})}")
     return tuple(comparisons)
 
 
+@cache
+def _texts() -> tuple[str, ...]:
+    """The files, sorted by name."""
+    names = sorted(file.name for file in files(__name__).iterdir() if file.name.endswith(".yaml"))
+    return tuple(read_catalog_text(f"grader_validation/{name}") for name in names)
+
+
+@cache
+def _parse(text: str) -> tuple[Comparison, ...]:
+    return _File.model_validate(parse_catalog(text)).checks
+
+
 def list_task_comparisons(task: str) -> tuple[Comparison, ...]:
-    """The comparisons that carry the status of a task; none for a task of the user's own."""
-    return tuple(check for check in list_comparisons() if task in check.tasks)
+    """The comparisons that carry the status of a task; none for a task of the user's own.
+
+    Only files that name it are parsed.
+    """
+    return tuple(check for text in _texts() if task in text for check in _parse(text) if task in check.tasks)
 
 
 def find_format_status(task: str) -> Status:
