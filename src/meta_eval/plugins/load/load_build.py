@@ -34,6 +34,7 @@ from meta_eval.sockets import (
     api,
     log,
     parse_json,
+    plural,
     read_regular,
     replace_file,
     report_progress,
@@ -196,6 +197,9 @@ class Judge:
             ],
         )  # fmt: skip
         self._alone = self._look(self._run.again)
+        unknown = sum(answer.error is not None for answer in self._run.alone.answers.values())
+        if unknown := unknown + len(self._run.requests) - len(self._run.alone.answers):
+            self.notes.append(f"{plural(unknown, 'doc')} left out: no answer alone")
         if not self._alone:
             self.notes.append("the docs were not asked alone again, so the server's own noise is not known")
         beside = count(self._alone)

@@ -27,6 +27,7 @@ from meta_eval.sockets import (
     Verdict,
     format_count,
     format_percent,
+    text,
 )
 
 _PACKAGE = "meta_eval.plugins.load"
@@ -198,6 +199,8 @@ def _make_level_table(found: Found) -> Table[_Line]:
                "verdicts that are right alone and wrong under load"),
         Column("won", "won", lambda line: line.verdicts.won if line.verdicts else None, format_count,
                "verdicts that are wrong alone and right under load"),
+        Column("drop", "drop", lambda line: line.verdicts.drop if line.verdicts else None, text.format_drop,
+               "lost less won, points", lambda line: _format_drop_bounds(line.verdicts), headings=page),
         Column("seconds", "seconds", lambda line: line.level.seconds if line.level else None, _format_seconds,
                "median time of an answer", headings=page),
         Column("pool", "KV pool", lambda line: line.level.pool if line.level else None, _format_whole,
@@ -306,6 +309,10 @@ def _cut(shown: Shown) -> CutPair:
         shown.alone[at : at + _AFTER],
         at,
     )
+
+
+def _format_drop_bounds(verdicts: Verdicts | None) -> str | None:
+    return text.format_drop_interval(verdicts.interval) if verdicts and verdicts.docs else None
 
 
 def _format_seconds(seconds: float) -> str:

@@ -181,7 +181,8 @@ class Asking:
             self._ask(phase)
             if phase is run.alone and fresh == len(run.requests) and self._options.ask and len(left) > 1:
                 minutes = (time.monotonic() - began) / 60
-                report_progress(f"alone, the docs took {minutes:.1f} min; at a level they take at most as long")
+                rounds = plural(len(left) - 1, "more round")
+                report_progress(f"alone, the docs took {minutes:.1f} min; {rounds} of the same docs follow")
         if not run.alone.answers:
             raise DataError(
                 "no answer is there yet", where=str(run.folder), hint="Leave out --no-ask, or name the right --output"

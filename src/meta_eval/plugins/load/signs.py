@@ -26,6 +26,7 @@ answer to this request; no answer."""
 OTHER = "another request's text"
 LOST = "lost text"
 CUT = "cut off"
+PROMPT = "another prompt"
 UNLIKELY = "an unlikely token"
 REFUSED = "refused"
 EMPTY = "empty"
@@ -109,6 +110,8 @@ def classify(
         signs.append(LOST)
     if any(_is_cut(given, answer) for given in alone):
         signs.append(CUT)
+    if all(_has_other_prompt(given, answer) for given in alone):
+        signs.append(PROMPT)
     if scored is not None and not is_near:
         signs.append(UNLIKELY)
         at = max(at, scored.at)
@@ -136,6 +139,12 @@ def _is_lost(alone: Answer, answer: Answer) -> bool:
     if None in counts or counts[0] != counts[1] or not _is_beginning(alone.text or "", answer.text or ""):
         return False
     return len(alone.text or "") - len(answer.text or "") >= LOST_TEXT
+
+
+def _has_other_prompt(alone: Answer, answer: Answer) -> bool:
+    """Whether the server counted other tokens of the same prompt."""
+    counts = alone.prompt_tokens, answer.prompt_tokens
+    return None not in counts and counts[0] != counts[1]
 
 
 def _is_cut(alone: Answer, answer: Answer) -> bool:

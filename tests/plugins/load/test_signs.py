@@ -1,0 +1,121 @@
+"""What an answer under load is, and what the answers of a level say of the server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from meta_eval.harness.answer import Answer
+from meta_eval.plugins.load.level_decision import Counts, Verdicts, decide, find_smallest_rate
+from meta_eval.plugins.load.signs import OtherTexts, Scored, classify
+
+LONG = "The river runs to the sea, and so the best answer is C."
+
+
+def answer(text: str | None = LONG, **fields: Any) -> Answer:
+    return Answer(
+        id="t/1", text=text, **{"finish_reason": "stop", "completion_tokens": 14, "prompt_tokens": 9, **fields}
+    )
+
+
+NEAR, FAR = Scored(0.2, 3), Scored(7.0, 12)
+
+
+@pytest.mark.parametrize(
+    ("alone", "loaded", "scored", "kind", "sign"),
+    [
+        (answer(), answer(), None, "same", None),
+        (answer(), answer("The river is wide, and so it is D."), None, "parted", None),
+        (answer(), answer("The river is wide, and so it is D."), NEAR, "near tie", None),
+        (answer(), answer("The river is wide, and so it is D."), FAR, "corrupted", "an unlikely token"),
+        (answer(), answer(LONG[:30]), NEAR, "corrupted", "lost text"),
+        (answer(), answer(LONG[:-6]), None, "corrupted", "ended early"),
+        (answer(), answer(LONG[:-6], completion_tokens=12), NEAR, "near tie", None),
+        (answer(), answer(LONG[:30], finish_reason=None, completion_tokens=None), None, "corrupted", "cut off"),
+        (answer(), answer(LONG[:30], finish_reason="length", completion_tokens=7), NEAR, "corrupted", "cut off"),
+        (answer(), answer("", completion_tokens=1), None, "corrupted", "empty"),
+        (answer(), answer("  \n", completion_tokens=2), None, "corrupted", "empty"),
+        (answer(), answer("The river, and 河水 runs 到海."), None, "corrupted", "another script"),
+        (answer(), answer("The river, and 河 runs."), None, "parted", None),
+        (answer(), answer("The river\ufffd runs to it."), None, "corrupted", "another script"),
+        (answer("河水到海"), answer("河水 runs"), None, "parted", None),
+        (answer('{"a": 1}'), answer('{"a": 1'), None, "corrupted", "ended early"),
+        (answer('{"a": 1}'), answer('{"b": "x": 2}'), None, "corrupted", "broken JSON"),
+        (answer('{"a": 1}'), answer('{"b": 2}'), None, "parted", None),
+        (answer("```json\n[1]\n```"), answer("```json\n[1, 2]\n```"), None, "parted", None),
+        (answer(), answer("It is D.", prompt_tokens=8), None, "corrupted", "another prompt"),
+        (answer(prompt_tokens=None), answer("It is D.", prompt_tokens=8), None, "parted", None),
+        (answer(), answer(None, error="400: no", retry=False), None, "corrupted", "refused"),
+        (answer(), answer(None, error="500: later"), None, "failed", None),
+    ],
+)
+def test_an_answer_under_load_is(
+    alone: Answer, loaded: Answer, scored: Scored | None, kind: str, sign: str | None
+) -> None:
+    seen = classify([alone], loaded, "What does it do? 1 token", None, scored, 1.0)
+    assert seen.kind == kind, seen
+    assert sign is None or sign in seen.signs
+
+
+def test_a_text_of_either_answer_alone_is_the_same() -> None:
+    other = answer("It is D.")
+    assert classify([answer(), other], other, "", None, None, 1.0).kind == "same"
+
+
+def test_only_what_a_single_other_request_has_is_anothers_text() -> None:
+    examples = "Here are some examples that every prompt of this task begins with, all the same. "
+    own, other, third = ("t", 1), ("t", 2), ("t", 3)
+    prompts = {own: examples + "What is rain?", other: examples + "What is snow?", third: examples + "What is ice?"}
+    wide = "Rain is water that falls from clouds in drops, more or less of it."
+    answers = {own: [wide], other: ["Snow is ice that falls slowly in the cold months of the year."], third: [wide]}
+    others = OtherTexts(prompts, answers, 40)
+    assert others.find(own, "Well: Snow is ice that falls slowly in the cold months of the year.")
+    assert others.find(own, examples) is None  # of all
+    assert others.find(own, wide) is None  # its own, too
+    assert others.find(other, wide) is None  # of two others
+    assert others.find(other, "Snow is ice that falls slowly") is None  # its own, and short
+    mixed = others.find(third, "x" * 300 + " Snow is ice that falls slowly in the cold months of the year.")
+    assert mixed is not None and mixed in answers[other][0]
+
+
+def test_texts_without_spaces_are_searched_at_each_letter() -> None:
+    snow = "雪是冬天里从天上落下来的冰晶它们在寒冷的月份里慢慢地飘落到地面上覆盖了整个山谷和河流以及村庄的屋顶"
+    others = OtherTexts({("t", 1): "a", ("t", 2): "b"}, {("t", 2): [snow]}, 40)
+    assert others.find(("t", 1), "天气" + snow[3:]) is not None
+
+
+def counts(answers: int, sure: int = 0, weak: int = 0, failed: int = 0) -> Counts:
+    return Counts(answers, answers - sure - weak, 0, 0, sure + weak, sure, failed, ())
+
+
+@pytest.mark.parametrize(
+    ("level", "alone", "verdicts", "outcome"),
+    [
+        (counts(500), counts(500), Verdicts(500, 0, 0), "same"),
+        (counts(500), counts(500), None, "same"),
+        (counts(100), counts(100), None, "undecided"),  # 100 may hide 3 %
+        (counts(500, sure=1), counts(500), None, "undecided"),
+        (counts(500, sure=2), counts(500), None, "worse"),
+        (counts(500, sure=2), counts(500, sure=1), None, "undecided"),
+        (counts(500, sure=20), counts(500, sure=2), None, "worse"),
+        (counts(500, weak=5), counts(500, weak=4), None, "undecided"),
+        (counts(500, weak=20), counts(500, weak=2), None, "worse"),
+        (counts(500), counts(500), Verdicts(500, 12, 1), "worse"),
+        (counts(500), counts(500), Verdicts(500, 12, 11), "undecided"),  # a loss of 2 points is not ruled out
+        (counts(500), counts(500), Verdicts(500, 1, 12), "same"),
+        (counts(500, failed=100), counts(500), None, "undecided"),
+        (counts(0, failed=100), counts(500), None, "undecided"),
+        (counts(500), counts(0), None, "same"),
+        (counts(500, weak=20), counts(0), None, "undecided"),
+    ],
+)
+def test_a_level_is_decided(level: Counts, alone: Counts, verdicts: Verdicts | None, outcome: str) -> None:
+    assert decide(level, alone, verdicts).outcome == outcome
+
+
+def test_the_smallest_rate_is_what_two_answers_need() -> None:
+    """At a rate r two of n are corrupted in 95 % of draws where n r is about 4.74 (Poisson)."""
+    assert find_smallest_rate(1000, counts(1000)) == pytest.approx(4.74 / 1000, abs=0.001)
+    assert find_smallest_rate(1000, counts(1000, sure=3)) > 0.01
+    assert find_smallest_rate(0, counts(0)) == 1.0
