@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
+from command import cli
 from one_task import run as run_command
+from own_record import config_of, record_run
 from packs import prepare, read_docs
 from places import REPOSITORY
 from recorded_runs import ARC, own_gsm8k, record, whole_tasks
@@ -178,3 +181,21 @@ def test_letters_are_told_apart_by_the_next_token_and_texts_by_likelihood(tmp_pa
     verdicts = right(tmp_path / "token", "mmlu_abstract_algebra")
     assert verdicts == right(tmp_path / "plain", "mmlu_abstract_algebra")
     assert 0 < sum(verdicts) < len(verdicts)
+
+
+def test_a_task_that_is_added_between_two_calls_is_found(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Also where the folder is named by a relative path, and another one had that name before."""
+    made = record_run(tmp_path_factory)
+    keys = {"model_name": "tiny", "backend": "server", "base_url": "http://localhost:1/v1"}
+    config = {**config_of(made, **keys), "template_dir": "tasks"}
+    for name in ("one", "two"):
+        place = tmp_path / name
+        (place / "tasks").mkdir(parents=True)
+        (place / "eval_config.yaml").write_text(json.dumps(config), encoding="utf-8")
+        missing = cli("prepare", cwd=place)
+        assert "no code for the task" in missing.stderr
+        shutil.copytree(made / "tasks", place / "tasks", dirs_exist_ok=True)
+        done = cli("prepare", cwd=place)
+        assert done.returncode == 0, done.stderr

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Hashable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
@@ -178,7 +179,7 @@ def _of_other_tasks(root: Path, task_folders: Set[PurePosixPath]) -> frozenset[P
     """Folders below a task's folders that hold other tasks, such as ``ifeval/multilingual``."""
     return frozenset(
         folder
-        for folder, above in _folders(root).items()
+        for folder, above in _folders(root.absolute(), _stamp(root)).items()
         if folder not in task_folders and not task_folders.isdisjoint(above)
     )
 
@@ -203,7 +204,7 @@ def list_task_names(template_dir: Path) -> Iterator[str]:
     """The tasks of the installed lm-eval and of a template folder, sorted."""
     installed = _installed()
     roots = [root for root in (template_dir, installed[0] if installed else None) if root is not None and root.is_dir()]
-    lines = [lines for root in roots for _, lines in _naming(root) if not _GROUP.search(lines)]
+    lines = [lines for root in roots for _, lines in _naming(root.absolute(), _stamp(root)) if not _GROUP.search(lines)]
     names = {match[1].decode(errors="replace") for text in lines for match in _TASK_NAME.finditer(text)}
     yield from sorted(name for name in names if is_name(name))
 
@@ -234,11 +235,13 @@ def list_group_members(name: str) -> tuple[str, ...]:
 def _tagged(root: Path, tag: str) -> tuple[str, ...]:
     """The tasks that carry a tag, in the order of their files."""
     # If the tag is in a file that others include, these are in its folder or below.
-    tagged = {file.parent for file, text in _texts(root) if tag.encode() in text}
-    folders = {folder for folder, above in _folders(root).items() if folder in tagged or not tagged.isdisjoint(above)}
+    place, stamp = root.absolute(), _stamp(root)
+    tagged = {file.parent for file, text in _texts(place, stamp) if tag.encode() in text}
+    above_of = _folders(place, stamp)
+    folders = {folder for folder, above in above_of.items() if folder in tagged or not tagged.isdisjoint(above)}
     tasks: dict[str, None] = {}
     reading = FolderReader(root)
-    for file, _ in _texts(root):
+    for file, _ in _texts(place, stamp):
         if file.suffix != ".yaml" or file.parent not in folders:
             continue
         settings = merge_includes(reading, file, ())[0]
@@ -265,29 +268,45 @@ def _of_name(root: Path, key: str, name: str) -> Iterator[PurePosixPath]:
     """The YAML files below a folder with this name; unreadable files are ignored."""
     pattern = re.compile(_NAMED % (key.encode(), re.escape(name).encode()))
     encoded = name.encode()
-    for file, lines in _naming(root):
+    for file, lines in _naming(root.absolute(), _stamp(root)):
         if encoded in lines and pattern.search(lines) and (key == "group" or not _GROUP.search(lines)):
             yield file
 
 
+def _stamp(root: Path) -> Hashable:
+    """What changes when a YAML below a folder does; nothing of the installed lm-eval, which has thousands."""
+    if (installed := _installed()) is not None and root == installed[0]:
+        return None
+    found = []
+    for folder, _, names in os.walk(root):
+        for name in names:
+            if name.endswith("yaml"):
+                with suppress(OSError):
+                    status = os.stat(os.path.join(folder, name))  # noqa: PTH116, PTH118 (of many files)
+                    found.append((folder, name, status.st_mtime_ns, status.st_size, status.st_ino))
+    return tuple(sorted(found))
+
+
 @lru_cache(maxsize=4)
-def _naming(root: Path) -> Sequence[tuple[PurePosixPath, bytes]]:
+def _naming(root: Path, stamp: Hashable) -> Sequence[tuple[PurePosixPath, bytes]]:
     """The naming lines of every YAML below a folder that can be a task or a group."""
-    candidates = ((file, b"\n".join(_ANY_NAME.findall(text))) for file, text in _texts(root) if file.suffix == ".yaml")
+    candidates = (
+        (file, b"\n".join(_ANY_NAME.findall(text))) for file, text in _texts(root, stamp) if file.suffix == ".yaml"
+    )
     return [(file, lines) for file, lines in candidates if lines]
 
 
 @lru_cache(maxsize=4)
-def _folders(root: Path) -> Mapping[PurePosixPath, Set[PurePosixPath]]:
+def _folders(root: Path, stamp: Hashable) -> Mapping[PurePosixPath, Set[PurePosixPath]]:
     """The folders below a folder with YAML files that can be tasks, and all folders above them."""
     return {
         folder: frozenset(folder.parents)
-        for folder in {file.parent for file, _ in _texts(root) if file.suffix == ".yaml"}
+        for folder in {file.parent for file, _ in _texts(root, stamp) if file.suffix == ".yaml"}
     }
 
 
 @lru_cache(maxsize=4)
-def _texts(root: Path) -> Sequence[tuple[PurePosixPath, bytes]]:
+def _texts(root: Path, stamp: Hashable) -> Sequence[tuple[PurePosixPath, bytes]]:  # noqa: ARG001 (of the cache)
     """Every YAML below a folder, read once, including shared files such as ``_some_yaml``."""
     texts = []
     for folder, _, names in os.walk(root):
