@@ -245,7 +245,7 @@ class Judge:
     def _look(self, phase: Phase) -> list[Seen]:
         run, seen = self._run, []
         beside = (run.alone,) if phase.name == AGAIN else (run.alone, run.again)
-        for doc, answer in phase.answers.items():
+        for doc, answer in sorted(phase.answers.items()):  # not as they came
             alone = [other.answers[doc] for other in beside if doc in other.answers]
             alone = [given for given in alone if given.error is None]
             if not alone:
@@ -322,9 +322,13 @@ class Judge:
                     doc = seen.task, seen.doc
                     texts = (run.alone.answers[doc].text or "", phase.answers[doc].text or "")
                     shown.append(Shown(phase.level, seen, *texts))
-        return sorted(
-            shown, key=lambda one: (not one.seen.is_sure, -len(one.seen.signs), -(one.seen.distance or 0.0), one.level)
-        )
+        return sorted(shown, key=_rank)
+
+
+def _rank(shown: Shown) -> tuple[bool, int, float, int, str, int]:
+    """The clearest first: sure signs, many of them, far from the likeliest token."""
+    seen = shown.seen
+    return not seen.is_sure, -len(seen.signs), -round(seen.distance or 0.0, 3), shown.level, seen.task, seen.doc
 
 
 def _answer_to(request: Any, answer: Answer, model: str) -> Answer:
