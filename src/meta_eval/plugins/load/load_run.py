@@ -204,7 +204,7 @@ class Asking:
         """
         run = self.run
         wanted: dict[str, tuple[Request, str]] = {}
-        alone = [doc for doc, answer in run.alone.answers.items() if answer.text][:SCORED_ALONE]
+        alone = [doc for doc, answer in sorted(run.alone.answers.items()) if answer.text][:SCORED_ALONE]
         for doc in alone:
             self._want(wanted, doc, run.alone.answers[doc])
         for phase in phases:
