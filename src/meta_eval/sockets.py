@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from meta_eval.ask.model_tokens import tokens_of as tokens_of
     from meta_eval.ask.pipeline import Interrupted as Interrupted
     from meta_eval.ask.pipeline import collect_identity as collect_identity
+    from meta_eval.ask.pipeline import find_pack as find_pack
     from meta_eval.ask.pipeline import prepare_pack as prepare_pack
     from meta_eval.ask.pipeline import settings_of as settings_of
     from meta_eval.ask.recorded_answers import Recordings as Recordings

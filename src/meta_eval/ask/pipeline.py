@@ -6,7 +6,7 @@ A request is built by lm-eval's task (`request_kinds`), selected if it has no an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -37,10 +37,11 @@ from meta_eval.harness.provenance import merge_endpoint_notes
 from meta_eval.harness.settings import RunSettings, Settings
 from meta_eval.pack.backends.base import Backend
 from meta_eval.pack.backends.registry import backend_of
-from meta_eval.pack.config import CONFIG_OBJECT, Config, ValuePlace
+from meta_eval.pack.config import CONFIG_OBJECT, Config, ValuePlace, open_config, override_settings
 from meta_eval.pack.integrity import check_unchanged
 from meta_eval.pack.manifest import MANIFEST, Manifest, read_manifest
 from meta_eval.pack.pack_builder import make_prepared_from
+from meta_eval.pack.pack_options import DEFAULT_CONFIG
 from meta_eval.pack.prompt_lengths import find_tokenizer_file
 from meta_eval.stats.sequential import State
 
@@ -358,6 +359,40 @@ def prepare_pack(config: Config, config_place: ValuePlace, *, edited: bool) -> P
 
     prepare_config(config, config_place)
     return pack
+
+
+def find_pack(
+    pack: Path | str | None,
+    config: Config | Path | str | None,
+    overrides: Sequence[str],
+    *,
+    edited: bool,
+    check: Callable[[Config], None] | None = None,
+) -> tuple[Path, RunSettings]:
+    """The pack that a verb works on, and the settings for one model.
+
+    Args:
+        pack: The pack; None for that of the configuration, which is prepared if it is needed.
+        config: The configuration or its file, read only if no pack is named. None means the default file.
+        overrides: ``KEY=VALUE`` each.
+        edited: Accept a pack that was edited.
+        check: Refuses a configuration before its pack is made.
+
+    Raises:
+        UserError: The pack or the configuration cannot be used, or it names several models.
+    """
+    if pack is not None:
+        return Path(pack), override_settings(read_manifest(Path(pack)).run_settings, overrides)
+    config_of_pack, place = open_config(config or DEFAULT_CONFIG, overrides)
+    if config_of_pack.other_models:
+        raise ConfigError(
+            f"names {1 + len(config_of_pack.other_models)} models, and this call runs one", where="model_name",
+            hint="Name it with --set model_name=…",
+        )  # fmt: skip
+    if check is not None:
+        check(config_of_pack)
+    folder = prepare_pack(config_of_pack, place, edited=edited)
+    return folder, settings_of(read_manifest(folder), config_of_pack)
 
 
 def _changed(manifest: Manifest, config: Config) -> list[str]:

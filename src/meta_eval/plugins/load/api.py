@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from meta_eval.plugins.load.options import LoadOptions, check_options
-from meta_eval.sockets import DEFAULT_CONFIG, ConfigError, Progress, apart, check_folder, display_logs, documented
+from meta_eval.sockets import Progress, apart, check_folder, display_logs, documented
 
 if TYPE_CHECKING:
     from meta_eval.plugins.load.load_report import LoadReport
@@ -44,23 +44,12 @@ def load(
     from meta_eval.plugins.load.load_build import run_load
     from meta_eval.plugins.load.load_report import LoadReport
     from meta_eval.plugins.load.reproduction import FILES, KIND
-    from meta_eval.sockets import open_config, override_settings, prepare_pack, read_manifest, settings_of
+    from meta_eval.sockets import find_pack
 
     chosen = (options or LoadOptions()).updated(**keywords)
     check_options(chosen)
     if chosen.reproduce is not None:
         check_folder(Path(chosen.reproduce), KIND, names=FILES, shared=True)
     with display_logs(progress):
-        if chosen.pack is not None:
-            pack = Path(chosen.pack)
-            settings = override_settings(read_manifest(pack).run_settings, chosen.overrides)
-        else:
-            config_of_pack, place = open_config(config or DEFAULT_CONFIG, chosen.overrides)
-            if config_of_pack.other_models:
-                raise ConfigError(
-                    f"names {1 + len(config_of_pack.other_models)} models, and this call asks one", where="model_name",
-                    hint="Name it with --set model_name=…",
-                )  # fmt: skip
-            pack = prepare_pack(config_of_pack, place, edited=chosen.edited)
-            settings = settings_of(read_manifest(pack), config_of_pack)
+        pack, settings = find_pack(chosen.pack, config, chosen.overrides, edited=chosen.edited)
         return LoadReport(run_load(pack, settings, chosen))

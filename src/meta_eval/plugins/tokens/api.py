@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from meta_eval.plugins.tokens.options import AuditOptions, FidelityOptions
-from meta_eval.sockets import DEFAULT_CONFIG, ConfigError, Progress, apart, display_logs, documented
+from meta_eval.sockets import ConfigError, Progress, apart, display_logs, documented
 
 if TYPE_CHECKING:
     from meta_eval.plugins.tokens.audit_report import AuditReport
@@ -53,29 +53,18 @@ def fidelity(
 
     chosen = (options or FidelityOptions()).updated(**keywords)
     with display_logs(progress):
-        folder, settings = _describe_config(config, chosen)
+        folder, settings = _find_pack(config, chosen)
         if chosen.output is not None:
             settings = settings.model_copy(update={"output_path": str(chosen.output)})
         return score_recorded_answers(folder, settings, chosen)
 
 
-def _describe_config(config: Config | Path | str | None, options: FidelityOptions) -> tuple[Path, RunSettings]:
+def _find_pack(config: Config | Path | str | None, options: FidelityOptions) -> tuple[Path, RunSettings]:
     """The pack (prepared if none is named) and its settings."""
-    from meta_eval.sockets import check_scores, open_config, override_settings, prepare_pack, read_manifest, settings_of
+    from meta_eval.sockets import check_scores, find_pack
 
-    if options.pack is not None:
-        pack = Path(options.pack)
-        return pack, override_settings(read_manifest(pack).run_settings, options.overrides)
-    config_of_pack, place = open_config(config or DEFAULT_CONFIG, options.overrides)
-    if config_of_pack.other_models:
-        raise ConfigError(
-            f"names {1 + len(config_of_pack.other_models)} models, and this call runs one", where="model_name",
-            hint="Name it with --set model_name=…",
-        )  # fmt: skip
-    if options.ask and not options.answers:
-        check_scores(config_of_pack)
-    folder = prepare_pack(config_of_pack, place, edited=options.edited)
-    return folder, settings_of(read_manifest(folder), config_of_pack)
+    check = check_scores if options.ask and not options.answers else None
+    return find_pack(options.pack, config, options.overrides, edited=options.edited, check=check)
 
 
 @documented
@@ -210,7 +199,7 @@ def audit(
         top_k=chosen.top_k, ask=chosen.ask, probe=False, output=chosen.output, same_deployment=chosen.same_deployment,
     )  # fmt: skip
     with display_logs(progress):
-        folder, settings = _describe_config(config, fidelity_options)
+        folder, settings = _find_pack(config, fidelity_options)
         if chosen.output is not None:
             settings = settings.model_copy(update={"output_path": str(chosen.output)})
         scored = score_endpoint_answers([Path(file) for file in answers], folder, settings, fidelity_options)
