@@ -1,0 +1,260 @@
+"""load: what is refused, foreign files, keys, damage, two at once, and endpoints that lie."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chat_server import ChatServer, completion
+from command import cli
+from forked import started
+from load_server import TASK, load_pack, load_server
+
+from meta_eval.base.errors import UserError
+from meta_eval.plugins.load.api import load
+from meta_eval.plugins.load.engine_figures import parse_metrics
+from meta_eval.plugins.load.load_build import choose_next_level
+
+
+@pytest.fixture
+def place(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = load_pack(tmp_path_factory)
+    for name in ("work_dir", "model"):
+        shutil.copytree(made / name, tmp_path / name)
+    shutil.copy(made / "eval_config.yaml", tmp_path)
+    return tmp_path
+
+
+def run(place: Path, server: Any, *words: str, code: int | None = None) -> dict[str, Any]:
+    done = cli("load", "work_dir", "--set", f"base_url={server.url}", "--json", *words, cwd=place)
+    assert code is None or done.returncode == code, done.stderr
+    tree: dict[str, Any] = json.loads(done.stdout)
+    return tree
+
+
+def levels(tree: dict[str, Any]) -> dict[int, str]:
+    return {level["level"]: level["decision"]["outcome"] for level in tree["levels"]}
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (["--concurrency", "many"], "is not a list of numbers"),
+        (["--concurrency", ""], "is not a list of numbers"),
+        (["--concurrency", "8,-1"], "is not a list of numbers"),
+        (["--concurrency", "8;16"], "is not a list of numbers"),
+        (["--concurrency", "1"], "is not above the 1 of the reference"),
+        (["--concurrency", "0"], "is not above the 1 of the reference"),
+        (["--concurrency", "4", "--alone", "4"], "is not above the 4"),
+        (["--concurrency", "8,8"], "names a level twice"),
+        (["--concurrency", "999999"], "at most 100,000"),
+        (["--alone", "5"], "--alone"),
+        (["--docs", "0"], "--docs"),
+        (["--traffic", "1"], "--traffic"),
+        (["--abort", "2"], "--abort"),
+        (["--vary", " "], "is no name"),
+        (["--vary", "x" * 61], "is no name"),
+        (["--vary", "a\nb"], "is no name"),
+        (["--max-tokens", "0"], "--max-tokens"),
+        (["--tasks", "nothing"], "nothing"),
+        (["--no-ask"], "no answer is there yet"),
+        (["--set", "backend=recorded", "--set", "tokenizer=null"], "asks no server"),
+        (["--set", "base_url=http://127.0.0.1:9/v1"], "does not answer"),
+        (["--set", "base_url="], "base_url"),
+        (["--set", "no_such_key=1"], "no_such_key"),
+        (["--html", "no/such/folder/x.html", "--view", "odd"], "--view"),
+        (["--concurency", "8"], "--concurrency"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_one_message(words: list[str], what: str, place: Path) -> None:
+    done = cli("load", "work_dir", *words, cwd=place)
+    assert done.returncode == 2, done.stderr
+    assert what in done.stderr.replace("\n", " ")
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_no_pack_is_one_message(tmp_path: Path) -> None:
+    done = cli("load", "nothing", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "nothing" in done.stderr
+
+
+def test_answers_of_another_address_are_not_mixed(place: Path) -> None:
+    words = ("--concurrency", "6", "--docs", "20", "--traffic", "0")
+    with load_server(place / "model") as server:
+        run(place, server, *words)
+    with load_server(place / "model") as other:
+        done = cli("load", "work_dir", "--set", f"base_url={other.url}", *words[:2], "--docs", "30", cwd=place)
+        assert done.returncode == 2
+        assert "--vary NAME" in done.stderr
+        assert run(place, other, *words[:2], "--docs", "30", "--same-deployment")["levels"]
+
+
+def test_two_at_once_in_one_folder_are_one_message(place: Path) -> None:
+    words = ("--concurrency", "6", "--docs", "40", "--traffic", "0")
+    with load_server(place / "model") as server:
+        server.seconds = 0.1
+        running = started("load", "work_dir", "--set", f"base_url={server.url}", *words, cwd=place)
+        while not server.prompts():
+            threading.Event().wait(0.05)
+        done = cli("load", "work_dir", "--set", f"base_url={server.url}", *words, cwd=place)
+        running.send_signal(signal.SIGINT)
+        running.communicate()
+    assert done.returncode == 2
+    assert "another run is writing this answers file" in done.stderr
+
+
+def test_a_key_that_the_endpoint_repeats_is_nowhere(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    key = "sk-" + "q" * 40
+    monkeypatch.setenv("OWN_KEY", key)
+
+    def repeats(text: str, now: int) -> str:
+        return f"{text} {key}" if now > 2 else text
+
+    with load_server(place / "model", spoil=repeats, key=key) as server:
+        words = ("--concurrency", "6", "--docs", "30", "--set", "api_key_env=OWN_KEY", "--html", "page.html")
+        done = cli("load", "work_dir", "--set", f"base_url={server.url}", "--json", *words, cwd=place)
+        assert server.bodies
+    written = [path.read_text("utf-8", errors="replace") for path in place.rglob("*") if path.is_file()]
+    assert not any(key in text for text in (done.stdout, done.stderr, *written))
+    assert done.returncode in (0, 1, 3), done.stderr
+
+
+@pytest.mark.parametrize("damage", ["not JSON", "[]", '{"name": 1}', '{"levels": [[1]], "name": "x"}', "\x00"])
+def test_a_damaged_result_of_another_deployment_is_left_out(damage: str, place: Path) -> None:
+    words = ("--concurrency", "6", "--docs", "12", "--traffic", "0")
+    other = place / "out" / "load" / "other"
+    other.mkdir(parents=True)
+    (other / "load.json").write_text(damage)
+    with load_server(place / "model") as server:
+        done = cli("load", "work_dir", "--set", f"base_url={server.url}", "--json", *words, cwd=place)
+    assert json.loads(done.stdout)["other_deployments"] == []
+    assert "left out" in done.stderr
+
+
+def test_a_damaged_file_of_figures_is_as_none(place: Path) -> None:
+    words = ("--concurrency", "6", "--docs", "12", "--traffic", "0")
+    with load_server(place / "model") as server:
+        first = run(place, server, *words)
+        for path in (place / "out").rglob("engine.json"):
+            path.write_text('{"traffic": 3, "figures": [{"x": 1}]}')
+        assert levels(run(place, server, *words)) == levels(first)
+
+
+def test_a_server_that_fails_half_of_its_requests_is_not_called_the_same(place: Path) -> None:
+    def faults(number: int, body: dict[str, Any]) -> str | None:
+        return "refused" if server.now > 2 and number % 2 else None
+
+    with load_server(place / "model", faults=faults, tied=0) as server:
+        tree = run(place, server, "--concurrency", "6", "--docs", "40", "--traffic", "0")
+    assert levels(tree)[6] == "worse"
+    assert dict(tree["levels"][0]["counts"]["signs"])["refused"] > 5
+
+
+def test_hostile_texts_are_text_on_the_page(place: Path) -> None:
+    evil = "<script>alert(1)</script>\u202e\x1b[31m" + "x" * 60
+
+    def spoil(text: str, now: int) -> str:
+        return evil if now > 2 else text
+
+    with load_server(place / "model", spoil=spoil) as server:
+        done = cli(
+            "load", "work_dir", "--set", f"base_url={server.url}", "--concurrency", "6", "--docs", "20", "--html",
+            "page.html", "--markdown", "page.md", cwd=place,
+        )  # fmt: skip
+    assert done.returncode == 1, done.stderr
+    page = (place / "page.html").read_text("utf-8")
+    assert "<script>alert" not in page
+    for text in (page, done.stdout, (place / "page.md").read_text("utf-8")):
+        assert "\x1b" not in text
+        assert "\u202e" not in text
+
+
+def test_the_call_says_what_the_command_says(place: Path) -> None:
+    with load_server(place / "model") as server:
+        found = load(
+            pack=place / "work_dir", concurrency=(6,), docs=12, traffic=0.0, output=place / "own",
+            overrides=[f"base_url={server.url}", f"tokenizer={place / 'model'}"],
+        )  # fmt: skip
+    assert found.summary.startswith("undecided at 6 in flight: no corrupted answer, but 12 answers may hide")
+    assert (place / "own" / "load" / "plain" / "alone").is_dir()
+    with pytest.raises(UserError, match="names no level"):
+        load(pack=place / "work_dir", concurrency=())
+
+
+def test_the_task_may_be_left_out(place: Path) -> None:
+    done = cli("load", "work_dir", "--tasks", f"-{TASK}", cwd=place)
+    assert done.returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("page", "pool"),
+    [
+        ("vllm:gpu_cache_usage_perc 0.5\n", 0.5),
+        ('sglang:token_usage{model="x"} 0.25\n', 0.25),
+        ("llamacpp:kv_cache_usage_ratio 1e-1\n", 0.1),
+        ("vllm:kv_cache_usage_perc 0.2\nvllm:kv_cache_usage_perc 0.7\n", 0.7),
+        ("vllm:kv_cache_usage_perc nan\n", None),
+        ("vllm:kv_cache_usage_perc -1\n", None),
+        ("vllm:kv_cache_usage_perc 1e400\n", None),
+        ("<html>", None),
+        ("", None),
+    ],
+)
+def test_figures_of_engines_are_read(page: str, pool: float | None) -> None:
+    figures = parse_metrics(page, 1.0)
+    assert (figures.pool if figures else None) == pool
+
+
+def test_a_search_ends() -> None:
+    """Whatever the levels are, it asks between the good and the bad, and nothing where both are close."""
+    assert choose_next_level([], 1) is None
+
+
+@pytest.fixture(autouse=True)
+def no_proxy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for name in ("http_proxy", "HTTP_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    yield
+
+
+@pytest.mark.plugin("meta")
+@pytest.mark.plugin("chat")
+def test_a_chat_endpoint_is_asked_with_messages_and_its_texts_are_compared(tmp_path: Path) -> None:
+    """It scores no texts. Under load it loses the ends of answers."""
+    times, made_up = Counter[str](), set()
+
+    def reply(body: dict[str, Any]) -> dict[str, Any]:
+        asked = json.dumps(body["messages"])
+        times[asked] += 1
+        if "Tell a long story" in asked or "Say one word" in asked:
+            made_up.add(asked)
+        threading.Event().wait(0.03)
+        text = (
+            f"Let me think about {hash(asked) % 10**9} and its letters. The best answer is {'ABCD'[hash(asked) % 4]}."
+        )
+        is_cut = times[asked] == 2  # the first time it is asked alone, the third again
+        tree = completion(text[: len(text) // 2] if is_cut else text)
+        tree["usage"] = {"prompt_tokens": 7, "completion_tokens": 30}
+        return tree
+
+    with ChatServer(reply) as server:
+        keys = {
+            "model_name": "tiny", "evals_dataset": "sample", "tasks": "meta_mmlu_pro_instruct", "backend": "chat",
+            "base_url": server.url, "max_model_len": 65536,
+        }  # fmt: skip
+        (tmp_path / "eval_config.yaml").write_text(json.dumps(keys), encoding="utf-8")
+        done = cli("load", "--concurrency", "10", "--json", cwd=tmp_path)
+    tree = json.loads(done.stdout)
+    assert levels(tree) == {10: "worse"}, done.stderr
+    assert dict(tree["levels"][0]["counts"]["signs"])["lost text"] >= 2
+    assert "backend chat scores no texts" in tree["notes"][0]
+    assert made_up
