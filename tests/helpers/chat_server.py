@@ -83,6 +83,7 @@ class ChatServer:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True  # else the body waits 40 ms for the acknowledgement of the headers
 
             def log_message(self, *_: Any) -> None:
                 pass

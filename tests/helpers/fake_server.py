@@ -142,6 +142,7 @@ def key_of(body: Body) -> str:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # else the body waits 40 ms for the acknowledgement of the headers
     server: _Http
     server_version = "fake/1"
 

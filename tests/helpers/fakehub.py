@@ -151,6 +151,7 @@ def is_lfs(name: str) -> bool:
 class _Handler(BaseHTTPRequestHandler):
     hub: FakeHub
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # else the body waits 40 ms for the acknowledgement of the headers
     disable_nagle_algorithm = True  # otherwise the body's packet waits 40 ms for the head's
 
     def log_message(self, *args: object) -> None:

@@ -147,4 +147,19 @@ def load_server(
     return server
 
 
-__all__ = ["DOCS", "FAR", "TASK", "load_pack", "load_server", "make_load_pack"]
+def run_load(place: Path, server: FakeServer, *words: str, code: int | None = None) -> dict[str, Any]:
+    """What ``meta-eval load --json`` prints. It must end with ``code``, if that is given."""
+    from command import cli
+
+    done = cli("load", "work_dir", "--set", f"base_url={server.url}", "--json", *words, cwd=place)
+    assert code is None or done.returncode == code, done.stderr
+    tree: dict[str, Any] = json.loads(done.stdout)
+    return tree
+
+
+def read_levels(tree: dict[str, Any]) -> dict[int, str]:
+    """The outcome of each level."""
+    return {level["level"]: level["decision"]["outcome"] for level in tree["levels"]}
+
+
+__all__ = ["DOCS", "FAR", "TASK", "load_pack", "load_server", "make_load_pack", "read_levels", "run_load"]

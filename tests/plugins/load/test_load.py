@@ -3,45 +3,22 @@
 from __future__ import annotations
 
 import json
-import shutil
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from command import cli
 from forked import started
-from load_server import DOCS, load_pack, load_server
-
-
-@pytest.fixture
-def place(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = load_pack(tmp_path_factory)
-    for name in ("work_dir", "model"):
-        shutil.copytree(made / name, tmp_path / name)
-    shutil.copy(made / "eval_config.yaml", tmp_path)
-    return tmp_path
-
-
-def run(place: Path, server: Any, *words: str, code: int | None = None) -> dict[str, Any]:
-    done = cli("load", "work_dir", "--set", f"base_url={server.url}", "--json", *words, cwd=place)
-    assert code is None or done.returncode == code, done.stderr
-    tree: dict[str, Any] = json.loads(done.stdout)
-    return tree
-
-
-def levels(tree: dict[str, Any]) -> dict[int, str]:
-    return {level["level"]: level["decision"]["outcome"] for level in tree["levels"]}
+from load_server import DOCS, load_server, read_levels, run_load
 
 
 def test_a_sound_server_whose_near_ties_turn_is_the_same(place: Path) -> None:
     with load_server(place / "model") as server:
-        tree = run(place, server, "--concurrency", "6,16", code=0)
-    assert levels(tree) == {6: "same", 16: "same"}
+        tree = run_load(place, server, "--concurrency", "6,16", code=0)
+    assert read_levels(tree) == {6: "same", 16: "same"}
     assert tree["near_tie_nats"] == 1.0
     counts = [level["counts"] for level in tree["levels"]]
     assert all(one["answers"] == DOCS and one["corrupted"] == one["parted"] == 0 for one in counts)
@@ -56,9 +33,9 @@ def test_a_faulty_server_is_worse_from_the_level_on_at_which_it_is(
     fault: str, share: float, sign: str, place: Path
 ) -> None:
     with load_server(place / "model", fault, share, above=6) as server:
-        tree = run(place, server, "--concurrency", "4,12", "--traffic", "0", "--docs", "120", code=1)
-    assert levels(tree)[12] == "worse"
-    assert levels(tree)[4] != "worse"
+        tree = run_load(place, server, "--concurrency", "4,12", "--traffic", "0", "--docs", "120", code=1)
+    assert read_levels(tree)[12] == "worse"
+    assert read_levels(tree)[4] != "worse"
     assert "from 12 in flight on (not at 4)" in tree["summary"]
     assert sign in {sign for one in tree["corrupted"] for sign in one["signs"]}
     first = tree["corrupted"][0]
@@ -67,7 +44,7 @@ def test_a_faulty_server_is_worse_from_the_level_on_at_which_it_is(
 
 def test_without_log_probabilities_signs_in_the_text_suffice(place: Path) -> None:
     with load_server(place / "model", "tail", 0.2, above=6, scores=False) as server:
-        tree = run(place, server, "--concurrency", "12", "--traffic", "0", "--docs", "120", code=1)
+        tree = run_load(place, server, "--concurrency", "12", "--traffic", "0", "--docs", "120", code=1)
     assert tree["near_tie_nats"] is None
     assert any("near ties are not known" in note for note in tree["notes"])
 
@@ -75,8 +52,8 @@ def test_without_log_probabilities_signs_in_the_text_suffice(place: Path) -> Non
 def test_a_slow_server_that_is_often_busy_is_not_worse(place: Path) -> None:
     with load_server(place / "model", faults=lambda number, _: "busy" if number % 20 == 3 else None,
                      retry_after=0.05) as server:  # fmt: skip
-        tree = run(place, server, "--concurrency", "12", "--docs", "80")
-    assert levels(tree)[12] != "worse"
+        tree = run_load(place, server, "--concurrency", "12", "--docs", "80")
+    assert read_levels(tree)[12] != "worse"
     assert tree["levels"][0]["counts"]["answers"] == 80
 
 
@@ -90,7 +67,7 @@ def test_verdicts_that_are_lost_without_any_sign_are_enough(place: Path) -> None
         return f"{text[:-2]}{letters[(letters.index(text[-2]) + 1) % 10]}."
 
     with load_server(place / "model", spoil=wrong, scores=False) as server:
-        tree = run(place, server, "--concurrency", "12", "--traffic", "0", "--docs", "120", code=1)
+        tree = run_load(place, server, "--concurrency", "12", "--traffic", "0", "--docs", "120", code=1)
     (level,) = tree["levels"]
     assert level["verdicts"]["lost"] > 20
     assert "verdicts lost" in level["decision"]["reason"]
@@ -98,7 +75,7 @@ def test_verdicts_that_are_lost_without_any_sign_are_enough(place: Path) -> None
 
 def test_no_more_requests_are_in_flight_than_named(place: Path) -> None:
     with load_server(place / "model") as server:
-        tree = run(place, server, "--concurrency", "10", "--docs", "40", "--traffic", "0.5", "--abort", "0")
+        tree = run_load(place, server, "--concurrency", "10", "--docs", "40", "--traffic", "0.5", "--abort", "0")
         assert 6 <= server.most <= 10
     traffic = tree["levels"][0]["traffic"]
     assert traffic["answered"] > 0
@@ -109,22 +86,22 @@ def test_no_more_requests_are_in_flight_than_named(place: Path) -> None:
 
 def test_made_up_requests_are_given_up_as_clients_do(place: Path) -> None:
     with load_server(place / "model", tied=0) as server:
-        server.seconds = 0.3
-        tree = run(place, server, "--concurrency", "8", "--docs", "12", "--abort", "1")
+        server.seconds = 0.2
+        tree = run_load(place, server, "--concurrency", "8", "--docs", "12", "--abort", "1")
     assert tree["levels"][0]["traffic"]["given_up"] > 0
 
 
 def test_the_same_command_asks_nothing_again_and_says_the_same(place: Path) -> None:
     words = ("--concurrency", "6", "--docs", "30", "--traffic", "0")
     with load_server(place / "model") as server:
-        first = run(place, server, *words)
+        first = run_load(place, server, *words)
         asked = len(server.prompts())
-        again = run(place, server, *words)
+        again = run_load(place, server, *words)
         assert len(server.prompts()) == asked
     without = cli("load", "work_dir", "--no-ask", "--json", *words, cwd=place)
     assert without.returncode != 2, without.stderr
     for tree in (again, json.loads(without.stdout)):
-        assert levels(tree) == levels(first)
+        assert read_levels(tree) == read_levels(first)
         assert [level["counts"] for level in tree["levels"]] == [level["counts"] for level in first["levels"]]
 
 
@@ -141,7 +118,7 @@ def test_a_run_that_was_interrupted_goes_on(place: Path) -> None:
         assert "Rerun the same command to resume" in error
         server.seconds = 0.0
         before = len(server.bodies)
-        tree = run(place, server, *words)
+        tree = run_load(place, server, *words)
         asked = [body for body in server.bodies[before:] if "prompt_logprobs" not in body]
         assert len(asked) < 60 * 3
     assert tree["levels"][0]["counts"]["answers"] == 60
@@ -149,8 +126,8 @@ def test_a_run_that_was_interrupted_goes_on(place: Path) -> None:
 
 def test_levels_are_searched_between_the_good_and_the_bad(place: Path) -> None:
     with load_server(place / "model", "exchange", 0.5, above=9) as server:
-        tree = run(place, server, "--concurrency", "4,40", "--traffic", "0", "--docs", "80", "--search", code=1)
-    outcomes = levels(tree)
+        tree = run_load(place, server, "--concurrency", "4,40", "--traffic", "0", "--docs", "80", "--search", code=1)
+    outcomes = read_levels(tree)
     worse = min(level for level, outcome in outcomes.items() if outcome == "worse")
     good = max(level for level in outcomes if level < worse)
     assert good <= 13
@@ -161,9 +138,9 @@ def test_levels_are_searched_between_the_good_and_the_bad(place: Path) -> None:
 def test_deployments_stand_side_by_side(place: Path) -> None:
     words = ("--concurrency", "12", "--docs", "100", "--traffic", "0")
     with load_server(place / "model", "exchange", 0.3, above=6) as server:
-        run(place, server, *words, code=1)
+        run_load(place, server, *words, code=1)
     with load_server(place / "model", above=6) as server:
-        tree = run(place, server, *words, "--vary", "prefix caching off", "--html", "page.html")
+        tree = run_load(place, server, *words, "--vary", "prefix caching off", "--html", "page.html")
     assert tree["deployment"] == "prefix caching off"
     (other,) = tree["other_deployments"]
     assert (other["name"], other["levels"][0][:2]) == ("plain", [12, "worse"])
@@ -180,16 +157,16 @@ def test_the_use_of_the_pool_stands_beside_the_answers(place: Path) -> None:
 
     with load_server(place / "model", metrics=page) as server:
         server.seconds = 0.05
-        tree = run(place, server, "--concurrency", "12", "--docs", "60")
+        tree = run_load(place, server, "--concurrency", "12", "--docs", "30")
     (level,) = tree["levels"]
     assert level["pool"] == 0.95
     assert level["preemptions"] == 0
-    assert sum(row[1] for row in level["by_pool"]) > 30
+    assert sum(row[1] for row in level["by_pool"]) > 10
 
 
 def test_the_fault_is_written_down_with_made_up_prompts_alone(place: Path) -> None:
     with load_server(place / "model", "exchange", 0.3, above=6) as server:
-        tree = run(
+        tree = run_load(
             place, server, "--concurrency", "12", "--traffic", "0", "--docs", "80", "--reproduce", "made", code=1
         )
         content = json.loads((place / "made" / "prompts.json").read_text("utf-8"))
@@ -205,7 +182,7 @@ def test_the_fault_is_written_down_with_made_up_prompts_alone(place: Path) -> No
 
 def test_a_sound_server_has_nothing_to_write_down(place: Path) -> None:
     with load_server(place / "model", tied=0) as server:
-        tree = run(place, server, "--concurrency", "8", "--docs", "20", "--reproduce", "made")
+        tree = run_load(place, server, "--concurrency", "8", "--docs", "20", "--reproduce", "made")
     assert not (place / "made").exists()
     assert "no level is worse, so there is nothing to reproduce" in tree["notes"]
 
@@ -218,10 +195,3 @@ def test_a_folder_of_others_is_refused_before_anything_is_asked(place: Path) -> 
         assert not server.bodies
     assert done.returncode == 2
     assert (place / "made" / "reproduce.py").read_text() == "mine"
-
-
-@pytest.fixture(autouse=True)
-def no_proxy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for name in ("http_proxy", "HTTP_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-    yield

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import shutil
 import signal
 import threading
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,32 +13,11 @@ import pytest
 from chat_server import ChatServer, completion
 from command import cli
 from forked import started
-from load_server import TASK, load_pack, load_server
+from load_server import TASK, load_server, read_levels, run_load
 
 from meta_eval.base.errors import UserError
 from meta_eval.plugins.load.api import load
 from meta_eval.plugins.load.engine_figures import parse_metrics
-from meta_eval.plugins.load.load_build import choose_next_level
-
-
-@pytest.fixture
-def place(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = load_pack(tmp_path_factory)
-    for name in ("work_dir", "model"):
-        shutil.copytree(made / name, tmp_path / name)
-    shutil.copy(made / "eval_config.yaml", tmp_path)
-    return tmp_path
-
-
-def run(place: Path, server: Any, *words: str, code: int | None = None) -> dict[str, Any]:
-    done = cli("load", "work_dir", "--set", f"base_url={server.url}", "--json", *words, cwd=place)
-    assert code is None or done.returncode == code, done.stderr
-    tree: dict[str, Any] = json.loads(done.stdout)
-    return tree
-
-
-def levels(tree: dict[str, Any]) -> dict[int, str]:
-    return {level["level"]: level["decision"]["outcome"] for level in tree["levels"]}
 
 
 @pytest.mark.parametrize(
@@ -90,12 +67,12 @@ def test_no_pack_is_one_message(tmp_path: Path) -> None:
 def test_answers_of_another_address_are_not_mixed(place: Path) -> None:
     words = ("--concurrency", "6", "--docs", "20", "--traffic", "0")
     with load_server(place / "model") as server:
-        run(place, server, *words)
+        run_load(place, server, *words)
     with load_server(place / "model") as other:
         done = cli("load", "work_dir", "--set", f"base_url={other.url}", *words[:2], "--docs", "30", cwd=place)
         assert done.returncode == 2
         assert "--vary NAME" in done.stderr
-        assert run(place, other, *words[:2], "--docs", "30", "--same-deployment")["levels"]
+        assert run_load(place, other, *words[:2], "--docs", "30", "--same-deployment")["levels"]
 
 
 def test_two_at_once_in_one_folder_are_one_message(place: Path) -> None:
@@ -143,10 +120,10 @@ def test_a_damaged_result_of_another_deployment_is_left_out(damage: str, place: 
 def test_a_damaged_file_of_figures_is_as_none(place: Path) -> None:
     words = ("--concurrency", "6", "--docs", "12", "--traffic", "0")
     with load_server(place / "model") as server:
-        first = run(place, server, *words)
+        first = run_load(place, server, *words)
         for path in (place / "out").rglob("engine.json"):
             path.write_text('{"traffic": 3, "figures": [{"x": 1}]}')
-        assert levels(run(place, server, *words)) == levels(first)
+        assert read_levels(run_load(place, server, *words)) == read_levels(first)
 
 
 def test_a_server_that_fails_half_of_its_requests_is_not_called_the_same(place: Path) -> None:
@@ -154,8 +131,8 @@ def test_a_server_that_fails_half_of_its_requests_is_not_called_the_same(place: 
         return "refused" if server.now > 2 and number % 2 else None
 
     with load_server(place / "model", faults=faults, tied=0) as server:
-        tree = run(place, server, "--concurrency", "6", "--docs", "40", "--traffic", "0")
-    assert levels(tree)[6] == "worse"
+        tree = run_load(place, server, "--concurrency", "6", "--docs", "40", "--traffic", "0")
+    assert read_levels(tree)[6] == "worse"
     assert dict(tree["levels"][0]["counts"]["signs"])["refused"] > 5
 
 
@@ -214,18 +191,6 @@ def test_figures_of_engines_are_read(page: str, pool: float | None) -> None:
     assert (figures.pool if figures else None) == pool
 
 
-def test_a_search_ends() -> None:
-    """Whatever the levels are, it asks between the good and the bad, and nothing where both are close."""
-    assert choose_next_level([], 1) is None
-
-
-@pytest.fixture(autouse=True)
-def no_proxy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for name in ("http_proxy", "HTTP_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-    yield
-
-
 @pytest.mark.plugin("meta")
 @pytest.mark.plugin("chat")
 def test_a_chat_endpoint_is_asked_with_messages_and_its_texts_are_compared(tmp_path: Path) -> None:
@@ -254,7 +219,7 @@ def test_a_chat_endpoint_is_asked_with_messages_and_its_texts_are_compared(tmp_p
         (tmp_path / "eval_config.yaml").write_text(json.dumps(keys), encoding="utf-8")
         done = cli("load", "--concurrency", "10", "--json", cwd=tmp_path)
     tree = json.loads(done.stdout)
-    assert levels(tree) == {10: "worse"}, done.stderr
+    assert read_levels(tree) == {10: "worse"}, done.stderr
     assert dict(tree["levels"][0]["counts"]["signs"])["lost text"] >= 2
     assert "backend chat scores no texts" in tree["notes"][0]
     assert made_up

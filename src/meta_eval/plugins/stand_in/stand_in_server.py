@@ -124,6 +124,7 @@ class _Server(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # else the body waits 40 ms for the acknowledgement of the headers
     server: _Server
     server_version = "stand-in"
     timeout = 600
