@@ -17,8 +17,8 @@ from load_server import DOCS, load_server, read_levels, run_load
 
 def test_a_sound_server_whose_near_ties_turn_is_the_same(place: Path) -> None:
     with load_server(place / "model") as server:
-        tree = run_load(place, server, "--concurrency", "6,16", code=0)
-    assert read_levels(tree) == {6: "same", 16: "same"}
+        tree = run_load(place, server, "--concurrency", "12", code=0)
+    assert read_levels(tree) == {12: "same"}
     assert tree["near_tie_nats"] == 1.0
     counts = [level["counts"] for level in tree["levels"]]
     assert all(one["answers"] == DOCS and one["corrupted"] == one["parted"] == 0 for one in counts)
@@ -33,7 +33,7 @@ def test_a_faulty_server_is_worse_from_the_level_on_at_which_it_is(
     fault: str, share: float, sign: str, place: Path
 ) -> None:
     with load_server(place / "model", fault, share, above=6) as server:
-        tree = run_load(place, server, "--concurrency", "4,12", "--traffic", "0", "--docs", "120", code=1)
+        tree = run_load(place, server, "--concurrency", "4,12", "--traffic", "0", "--docs", "60", code=1)
     assert read_levels(tree)[12] == "worse"
     assert read_levels(tree)[4] != "worse"
     assert "from 12 in flight on (not at 4)" in tree["summary"]
@@ -44,7 +44,7 @@ def test_a_faulty_server_is_worse_from_the_level_on_at_which_it_is(
 
 def test_without_log_probabilities_signs_in_the_text_suffice(place: Path) -> None:
     with load_server(place / "model", "tail", 0.2, above=6, scores=False) as server:
-        tree = run_load(place, server, "--concurrency", "12", "--traffic", "0", "--docs", "120", code=1)
+        tree = run_load(place, server, "--concurrency", "12", "--traffic", "0", "--docs", "60", code=1)
     assert tree["near_tie_nats"] is None
     assert any("near ties are not known" in note for note in tree["notes"])
 
@@ -67,7 +67,7 @@ def test_verdicts_that_are_lost_without_any_sign_are_enough(place: Path) -> None
         return f"{text[:-2]}{letters[(letters.index(text[-2]) + 1) % 10]}."
 
     with load_server(place / "model", spoil=wrong, scores=False) as server:
-        tree = run_load(place, server, "--concurrency", "12", "--traffic", "0", "--docs", "120", code=1)
+        tree = run_load(place, server, "--concurrency", "12", "--traffic", "0", "--docs", "60", code=1)
     (level,) = tree["levels"]
     assert level["verdicts"]["lost"] > 20
     assert "verdicts lost" in level["decision"]["reason"]
@@ -126,7 +126,7 @@ def test_a_run_that_was_interrupted_goes_on(place: Path) -> None:
 
 def test_levels_are_searched_between_the_good_and_the_bad(place: Path) -> None:
     with load_server(place / "model", "exchange", 0.5, above=9) as server:
-        tree = run_load(place, server, "--concurrency", "4,40", "--traffic", "0", "--docs", "80", "--search", code=1)
+        tree = run_load(place, server, "--concurrency", "4,40", "--traffic", "0", "--docs", "40", "--search", code=1)
     outcomes = read_levels(tree)
     worse = min(level for level, outcome in outcomes.items() if outcome == "worse")
     good = max(level for level in outcomes if level < worse)
@@ -167,7 +167,7 @@ def test_the_use_of_the_pool_stands_beside_the_answers(place: Path) -> None:
 def test_the_fault_is_written_down_with_made_up_prompts_alone(place: Path) -> None:
     with load_server(place / "model", "exchange", 0.3, above=6) as server:
         tree = run_load(
-            place, server, "--concurrency", "12", "--traffic", "0", "--docs", "80", "--reproduce", "made", code=1
+            place, server, "--concurrency", "12", "--traffic", "0", "--docs", "40", "--reproduce", "made", code=1
         )
         content = json.loads((place / "made" / "prompts.json").read_text("utf-8"))
         assert "Question" not in json.dumps(content)
