@@ -1,4 +1,4 @@
-# All the set-up that a fresh machine needs, with Python 3.11 to 3.13: `make demo`, `make test`.
+# All the set-up that a fresh machine needs, with Python 3.11 to 3.14: `make demo`, `make test`.
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -48,7 +48,7 @@ generate: .venv/.installed
 
 # Made anew when what is to be installed changes. pip understands --group from 25.1 on.
 .venv/.installed: pyproject.toml
-	$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14) and "meta-eval needs Python 3.11, 3.12 or 3.13: make PYTHON=python3.12 …")'
+	$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15) and "meta-eval needs Python 3.11, 3.12, 3.13 or 3.14: make PYTHON=python3.12 …")'
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS)) --editable . --group dev

@@ -38,7 +38,8 @@ def test_bytecode_of_a_module_is_its_own(module: object) -> None:
         assert is_bytecode_of(marshal.dumps(build(source, name)), source, "c")
 
 
-@pytest.mark.parametrize("version", range(3, marshal.version + 1))
+# Python 3.14 writes slices as constants, which older forms do not have.
+@pytest.mark.parametrize("version", range(3 if marshal.version < 5 else 5, marshal.version + 1))
 def test_the_form_of_bytecode_does_not_matter(version: int) -> None:
     assert is_bytecode_of(marshal.dumps(build(SOURCE), version), SOURCE, "c")
 

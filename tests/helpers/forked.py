@@ -25,6 +25,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -235,6 +236,9 @@ def parent(executable: str | Path, *modules: str, **environment: str) -> socket.
 def _import(modules: tuple[str, ...]) -> None:
     for module in modules:
         importlib.import_module(module)
+    if "tqdm" in sys.modules:
+        # Its own lock is one of multiprocessing, which a program gives back at its end; a forked one ends sooner.
+        sys.modules["tqdm"].tqdm.set_lock(threading.RLock())
     gc.freeze()
 
 
