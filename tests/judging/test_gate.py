@@ -227,9 +227,20 @@ def test_a_margin_of_no_task_stops_with_its_key(three_tasks: Run) -> None:
 
 
 def test_a_rule_of_a_task_goes_before_the_mapping(three_tasks: Run) -> None:
-    rules = Gate(margin={"meta_*": 4}, tasks={"meta_some": {"margin": 6}, "meta_other": None})
+    rules = Gate(margin={"meta_*": 4}, tasks=[{"meta_some": {"margin": 6}}, "meta_other"])
     decided = decide_run(three_tasks, pack_of_three(), gate=rules).decision
     assert {task.name: task.margin for task in decided.tasks} == {"meta_some": 0.06, "meta_other": 0.04}
+
+
+def test_rules_of_a_task_leave_no_other_out(three_tasks: Run) -> None:
+    """A limit for one task must not hide a loss of another."""
+    whole = decide_run(three_tasks, pack_of_three(), gate=Gate(margin=4.0)).decision
+    ruled = decide_run(three_tasks, pack_of_three(), gate=Gate(margin=4.0, tasks={"meta_some": {"margin": 6}})).decision
+    assert [task.name for task in ruled.tasks] == [task.name for task in whole.tasks]
+    assert {task.margin for task in ruled.tasks if task.name != "meta_some"} == {0.04}
+    assert {task.margin for task in ruled.tasks if task.name == "meta_some"} == {0.06}
+    fewer = decide_run(three_tasks, pack_of_three(), gate=Gate(tasks={"meta_some": {"margin": 6}, "-meta_other": None}))
+    assert {task.name for task in whole.tasks} - {task.name for task in fewer.decision.tasks} == {"meta_other"}
 
 
 @pytest.mark.parametrize(

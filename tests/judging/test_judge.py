@@ -1195,7 +1195,7 @@ def test_a_gate_may_name_a_group(tmp_path: Path) -> None:
     (decided,) = judgement.decision.tasks
     assert (decided.name, decided.weight, judgement.decision.outcome) == ("mmlu_pro", 1.0, "DON'T SHIP")
     assert {task.name: task.not_compared_reason for task in judgement.tasks}["mmlu_pro_a"] == "it is not asked for"
-    rules = Gate.model_validate({"tasks": {"mmlu_pro": {"margin": 12.0}, "mmlu_pro_c": None}})
+    rules = Gate.model_validate({"tasks": [{"mmlu_pro": {"margin": 12.0}}, "mmlu_pro_c"]})
     wide = grouped(tmp_path / "b", SUBJECTS, WORSE, gate=rules).decision
     assert [(task.name, task.margin) for task in wide.tasks] == [("mmlu_pro", 0.12)]
     assert [group.name for group in wide.groups] == ["mmlu_pro_c"]
@@ -1233,7 +1233,7 @@ def test_a_group_of_the_pack_without_an_average_stands_for_its_tasks(tmp_path: P
     run = write_and_read(tmp_path, right(650, 1000), recorded=[True] * 650 + [False] * 350)
     pack = manifest(meta_some=entry(1000), meta_other=entry(5))
     pack = pack.model_copy(update={"groups": {"meta_instruct": ("meta_some",)}})
-    rules = Gate.model_validate({"tasks": {"meta_instruct": {"margin": 3.0}}})
+    rules = Gate.model_validate({"tasks": [{"meta_instruct": {"margin": 3.0}}]})
     decided = decide_run(run, pack, gate=rules).decision
     assert [(task.name, task.margin) for task in decided.tasks] == [("meta_some", 0.03)]
     assert decided.outcome == "SHIP"

@@ -159,7 +159,7 @@ def test_where_docs_share_questions_chances_are_a_range_until_it_is_measured(pac
 
 
 def test_a_gate_plans_its_own_tasks(pack: Path) -> None:
-    rules = Gate(margin=3.0, cap=8.0, tasks={"meta_ifeval": {"margin": 6}, "meta_gpqa": None})
+    rules = Gate(margin=3.0, cap=8.0, tasks=[{"meta_ifeval": {"margin": 6}}, "meta_gpqa"])
     plan = plan_pack(pack, rules, whole=False)
     assert (plan.cap, {each.planned.task: each.chances.margin for each in plan.tasks}) == (
         0.08,

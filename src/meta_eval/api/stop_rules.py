@@ -38,6 +38,6 @@ def read_stop_rules(
     gate = gate.model_copy(update=rules).complete(manifest, manifest.tasks, manifest.groups)
     chosen, names = gate.choose(list(tasks), manifest.groups, manifest.left_out)
     expanded = chosen.expand_groups(manifest.groups)
-    decided = [name for name in expanded.tasks if name in tasks] or names
+    decided = [name for name in expanded.chosen if name in tasks] or names
     margins = {name: expanded.task_rules(name).margin_fraction for name in decided}
     return StopRules(decided, margins, expanded.margin_fraction, expanded.weights or "precision")

@@ -5,9 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    PrivateAttr,
+    ValidationError,
+    create_model,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import ErrorDetails
 
 from meta_eval.base import assets
@@ -215,10 +225,14 @@ class Gate(_GateLimits):
     """
 
     tasks: dict[str, GateTask] = Field(default_factory=dict)
-    """The tasks, groups and patterns to decide on, a list of names or a mapping to a `GateTask`; a minus leaves a name
-    out (``-mmlu_law``). Empty for every task of the pack. A group that lm-eval averages is decided on as a whole; other
-    groups are replaced by their tasks.
+    """Rules of tasks, groups and patterns. A mapping only gives rules: all tasks are decided on. A list chooses the
+    tasks to decide on, by name or as ``{name: rules}``. In both a minus leaves a name out (``-mmlu_law``). Empty for
+    every task of the pack. A chosen group that lm-eval averages is decided on as a whole; other groups are replaced by
+    their tasks.
     """
+
+    _is_choice: bool = PrivateAttr(default=False)
+    _file: str = PrivateAttr(default="")
 
     cluster: dict[str, _Name] = Field(default_factory=dict)
     """The field of docs that names their cluster, by task or by a pattern such as ``mmlu_*``."""
@@ -229,13 +243,29 @@ class Gate(_GateLimits):
     @field_validator("tasks", mode="before")
     @classmethod
     def _names_alone(cls, value: Any) -> Any:
-        if isinstance(value, list) and all(isinstance(name, str) for name in value):
-            return {name: GateTask() for name in value}
+        if isinstance(value, list):
+            entries = [{name: None} if isinstance(name, str) else name for name in value]
+            if not all(isinstance(entry, dict) for entry in entries):
+                return value
+            value = {name: rule for entry in entries for name, rule in entry.items()}
         return (
             {name: GateTask() if rule is None else rule for name, rule in value.items()}
             if isinstance(value, dict)
             else value
         )
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _note_choice(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        gate = handler(value)
+        if isinstance(value, dict):
+            gate._is_choice = isinstance(value.get("tasks"), list)
+        return gate
+
+    @property
+    def chosen(self) -> Mapping[str, GateTask]:
+        """The tasks to decide on, with their rules; empty for all."""
+        return self.tasks if self._is_choice else {}
 
     @property
     def rules_of_evidence(self) -> dict[str, Any]:
@@ -271,7 +301,8 @@ class Gate(_GateLimits):
         """
         choice = Choice.of_names(list(self.tasks))
         members_of_groups = [task for tasks in groups.values() for task in tasks]
-        choice.check([*names, *left_out, *members_of_groups], groups, where="tasks")
+        where = f"{self._file}: tasks" if self._file else "tasks"
+        choice.check([*names, *left_out, *members_of_groups], groups, where=where)
         tasks = Choice((), choice.excluded).of(names, groups)
         rules: dict[str, GateTask] = {}
         for name in sorted(choice.tasks, key=lambda name: name not in names):  # a task's own rule comes first
@@ -279,7 +310,7 @@ class Gate(_GateLimits):
             members = (name,) if name in groups and is_complete else Choice((name,)).of(tasks, groups)
             for member in members:
                 rules.setdefault(member, self.tasks[name])
-        if choice.tasks and not rules:
+        if self._is_choice and choice.tasks and not rules:
             raise ConfigError("--tasks leaves out every task of the gate", hint="Name others with --tasks")
         return self.model_copy(update={"tasks": rules}), tasks
 
@@ -351,9 +382,11 @@ def read_gate(path: Path) -> Gate:
     others = tree.keys() - Gate.model_fields.keys() if isinstance(tree, dict) else ()
     model = _extend_gate(others) if others else Gate
     try:
-        return model.model_validate(tree)
+        gate = model.model_validate(tree)
     except ValidationError as error:
         raise join_errors([_key_error(item, path, model) for item in error.errors(include_url=False)]) from None
+    gate._file = str(path)
+    return gate
 
 
 def _extend_gate(keys: Iterable[Any]) -> type[Gate]:

@@ -93,7 +93,7 @@ def list_decided_names(
     default."""
     figures = {pair.name for pair in pairs if pair.shown.members}
     names: dict[str, None] = {}
-    for name in gate.tasks:
+    for name in gate.chosen:
         names.update(dict.fromkeys(groups[name] if name in groups and name not in figures else (name,)))
     return list(names) or list(default)
 

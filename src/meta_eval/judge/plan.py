@@ -385,7 +385,7 @@ def _read_docs(
 ) -> list[tuple[str, TaskEntry, Mapping[str, Sequence[str | None]]]]:
     """The tasks to plan, with the columns of their docs."""
     gate, names = gate.choose(list(manifest.tasks), manifest.groups)
-    names_to_plan = gate.expand_groups(manifest.groups).tasks or names
+    names_to_plan = gate.expand_groups(manifest.groups).chosen or names
     return [
         (name, entry, _read_columns(pack, entry)) for name, entry in manifest.tasks.items() if name in names_to_plan
     ]

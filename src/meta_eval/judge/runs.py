@@ -81,7 +81,7 @@ def decide_run(
     default_tasks = sorted(entries) if manifest else [*names, *filter(None, run.faults)]
     completed, default_tasks = completed.choose(default_tasks, groups, left_out)
     task_gate = completed.expand_groups(groups)
-    decided = task_gate.tasks or default_tasks
+    decided = task_gate.chosen or default_tasks
     without_run = [name for name in decided if name not in entries or not entries[name].baseline]
     if lacking := [name for name in without_run if task_gate.task_rules(name).baseline_kind == "run"]:
         raise ConfigError(
@@ -123,7 +123,7 @@ def decide_pairs(
     alarms = group_alarms(_list_alarms(pairs, margin, run_alarms))
     averaged = [pair for name, pair in compared.items() if name in decided_names and name not in in_groups]
     others = [pair for name, pair in compared.items() if name in decided_names and name in in_groups]
-    if not gate.tasks:
+    if not gate.chosen:
         complete_groups = {name for name, tasks in members.items() if {*tasks} <= {*decided_names}}
         others += [pair for name, pair in compared.items() if name in complete_groups]
     decided_or_grouped = {*decided_names, *in_groups}
