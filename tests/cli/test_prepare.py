@@ -355,6 +355,12 @@ def test_the_tokenizer_of_a_local_model_counts_exactly(evals_folder: Path) -> No
     manifest, _ = make(**keys, max_model_len=2048 + 41)
     length = manifest.tasks["meta_gpqa_cot"].longest_prompt
     assert (length.tokens, length.method) == (41, "counted")
+    words.pre_tokenizer = pre_tokenizers.Split("", "isolated")
+    words.save("model/tokenizer.json")  # another one of this name, in the same process
+    again, _ = make(**keys, max_model_len=2048 + 500, work_dir="again")
+    assert again.tasks["meta_gpqa_cot"].longest_prompt.tokens > 41
+    words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    words.save("model/tokenizer.json")
     done = cli("prepare", "-c", str(configure(**keys, max_model_len=2048 + 40)))
     assert done.returncode == 2
     assert (

@@ -89,10 +89,11 @@ class FakeServer:
         self.lock, self.stopping = threading.Lock(), threading.Event()
         self.open: set[socket.socket] = set()
         self.encode = encode
-        with socket.socket() as listener:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # of a server that has just ended
-            listener.bind(("127.0.0.1", port or 0))
-            self.port: int = listener.getsockname()[1]
+        self.listener: socket.socket | None = socket.socket()  # kept, so that nobody else gets the port
+        if port:
+            self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # of a server that has just ended
+        self.listener.bind(("127.0.0.1", port or 0))
+        self.port: int = self.listener.getsockname()[1]
 
     @property
     def url(self) -> str:
@@ -107,7 +108,13 @@ class FakeServer:
 
     def start(self) -> None:
         self.stopping.clear()
-        self.http = _Http(("127.0.0.1", self.port), _Handler)
+        self.http = _Http(("127.0.0.1", self.port), _Handler, bind_and_activate=False)
+        if self.listener:
+            self.http.socket.close()
+            self.http.socket, self.listener = self.listener, None
+        else:
+            self.http.server_bind()
+        self.http.server_activate()
         self.http.fake = self
         threading.Thread(target=self.http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
 

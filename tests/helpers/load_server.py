@@ -97,7 +97,7 @@ def load_server(
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    model, faulty, rng = Model(tied=tied), Faulty(fault, share, above), random.Random(7)
+    model, faulty = Model(tied=tied), Faulty(fault, share, above)
     prompts: set[tuple[int, ...]] = set()
     lock = threading.Lock()
 
@@ -136,7 +136,8 @@ def load_server(
             prompts.add(tuple(ids))
             is_full = server.now > 1
             faulty.in_flight = server.now
-            text = model.write(tokenizer.decode(ids[1:]), rng, second if is_full else 0.0)
+            # Drawn anew for each prompt, so that it does not depend on the order in which they come.
+            text = model.write(tokenizer.decode(ids[1:]), random.Random(str(ids)), second if is_full else 0.0)
         tokens = len(encode(text))
         text = faulty.spoil(text, faulty.choose(body["max_tokens"])) if spoil is None else spoil(text, server.now)
         choice = {"index": 0, "text": text, "finish_reason": "stop"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,6 +14,9 @@ from runs import write_lines
 from meta_eval.harness.lm_eval_run import Run, read_run
 
 TIME = "2026-03-01T10-00-00.000001"
+
+# No two runs take the same time.
+_SECONDS = itertools.count(12)
 SETTINGS = {"until": ["Question:"], "do_sample": False, "temperature": 0.0, "max_gen_toks": 256}
 
 Row = dict[str, Any]
@@ -66,7 +70,8 @@ def write_stock_run(
         "results": results, "configs": {task: {"task": task} for task in tasks},
         "n-samples": {task: {"original": size, "effective": size} for task, size in sizes.items()},
         "config": {"model": "hf", "model_args": {"pretrained": "org/Some-Model"}, "limit": None, "gen_kwargs": {}},
-        "date": 1772359200.0, "lm_eval_version": "0.4.12", "model_name": "org/Some-Model", **extra,
+        "date": 1772359200.0, "lm_eval_version": "0.4.12", "model_name": "org/Some-Model",
+        "total_evaluation_time_seconds": f"{next(_SECONDS)}.5", **extra,
     }  # fmt: skip
     (folder / f"results_{TIME}.json").write_text(json.dumps(tree))
     return folder

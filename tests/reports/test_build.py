@@ -244,7 +244,7 @@ def test_report_writes_every_file_and_ends_with_the_decisions_code(tmp_path: Pat
     ("command", "decided"),
     [
         (("report", "out"), "UNDECIDED: nothing was compared, margin 1; no pack named"),
-        (("compare", "out", "out"), "SHIP: mean drop of 1 task 0.0 points"),
+        (("compare", "out", "two"), "SHIP: mean drop of 1 task 0.0 points"),
         (("compare", "out", "out", "--texts"), "texts identical"),
     ],
 )
@@ -252,6 +252,7 @@ def test_without_json_the_text_is_stdout_alone_and_without_a_gate_the_code_is_0(
     tmp_path: Path, command: tuple[str, ...], decided: str
 ) -> None:
     write_run(tmp_path / "out", right(580))
+    write_run(tmp_path / "two", right(580))
     done = cli(*command, cwd=tmp_path)
     assert done.returncode == 0
     assert decided in " ".join(done.stdout.split()) and decided not in " ".join(done.stderr.split())

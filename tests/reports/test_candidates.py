@@ -151,10 +151,12 @@ def test_a_mistake_that_concerns_all_is_one_message(words: str, messages: list[s
         assert message in done.stderr
 
 
-def test_the_baseline_as_its_own_candidate_is_said(place: Path) -> None:
-    tree, done = compare(place, "base", "base", "lost")
-    assert done.stderr.count("base is on both sides") == 1
-    assert [candidate["name"] for candidate in tree["candidates"]] == ["base (2)", "lost"]
+def test_a_run_or_its_copy_beside_itself_never_ships(place: Path) -> None:
+    shutil.copytree(place / "base", place / "moved" / "base")
+    tree, done = compare(place, "base", "base", "moved", "ship")
+    outcomes = [candidate["report"]["decision"]["outcome"] for candidate in tree["candidates"]]
+    assert outcomes == ["UNDECIDED", "UNDECIDED", "SHIP"]
+    assert "the same run twice" in done.stderr
 
 
 def test_thirty_runs_are_read_one_after_the_other(tmp_path: Path) -> None:

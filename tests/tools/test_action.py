@@ -143,6 +143,12 @@ def test_a_pull_request_gets_one_comment_that_is_updated(folder: Path, github: G
     assert len(github.comments) == 121 and "DON'T SHIP" in github.comments[120]["body"]
 
 
+def test_without_a_gate_the_margin_is_one_point(folder: Path, github: GitHub) -> None:
+    inputs = {name: value for name, value in GATE.items() if name != "gate"}
+    ran = run_action({**inputs, "results": "worse"}, folder, event="push", api=github.url)
+    assert (ran.code, ran.outputs["decision"]) == (1, "DON'T SHIP")
+
+
 @thorough
 def test_a_push_that_is_worse_fails_and_says_so_in_the_summary_alone(folder: Path, github: GitHub) -> None:
     ran = run_action({**GATE, "results": "worse"}, folder, event="push", api=github.url)

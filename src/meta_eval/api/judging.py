@@ -272,6 +272,7 @@ class _Reading:
     def compare(self, a: Sequence[Path], b: Sequence[Path]) -> Report:
         """Read two runs, and compare them."""
         from meta_eval.judge.evidence import list_alarms
+        from meta_eval.judge.run_alarms import find_same_run
         from meta_eval.judge.runs import compare_runs
         from meta_eval.reports.report import build_report_of_two
 
@@ -281,7 +282,8 @@ class _Reading:
         evidence = self.collect_evidence({"A": baseline, "B": candidate})
         judged = compare_runs(
             baseline, candidate, self.manifest, self.recorded(), self.rules, self.choice,
-            before=(read[0], read[1]) if self._options.regrade else None, evidence=list_alarms(evidence),
+            before=(read[0], read[1]) if self._options.regrade else None,
+            evidence=[*list_alarms(evidence), *find_same_run(read[0], read[1])],
         )  # fmt: skip
         return build_report_of_two(
             judged, baseline, candidate,

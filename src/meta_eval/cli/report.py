@@ -16,7 +16,7 @@ from meta_eval.base.errors import ConfigError, join_errors
 from meta_eval.base.logs import report_progress
 from meta_eval.base.outputs import check_outputs
 from meta_eval.cli import options
-from meta_eval.cli.console import show_progress, show_result, warn, write_document
+from meta_eval.cli.console import show_progress, show_result, write_document
 from meta_eval.judge.judging_options import JudgingOptions
 
 if TYPE_CHECKING:
@@ -240,8 +240,6 @@ def _split_sides(runs: Sequence[Path]) -> list[list[Path]]:
             "side: meta-eval compare A1 A2 -- B1 B2",
         )
     real = [set(map(os.path.realpath, side)) for side in sides]
-    for shared in sorted(real[0] & set().union(*real[1:])):
-        warn(f"{Path(shared).name} is on both sides: nothing can differ there")
     for name, count in Counter(itertools.chain(*real[1:])).items():
         if count > 1:
             raise ConfigError(f"is named as {count} candidates", where=name, hint="Name each candidate once")

@@ -80,6 +80,12 @@ KINDS: Mapping[str, AlarmKind] = {
         first=True,
         invalid=True,
     ),
+    "same run": AlarmKind(
+        "the same run twice",
+        "A run beside itself shows nothing of a candidate. Name the run of the candidate.",
+        first=True,
+        of_two_sides=True,
+    ),
     "same answers": AlarmKind(
         "same answers", "Look at what the engine loaded before you decide on this.", first=True, of_two_sides=True
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import filecmp
 import math
 import re
 from collections import Counter
@@ -101,6 +102,16 @@ def find_faults(run: Run, side: str | None = None) -> list[RaisedAlarm]:
         side: ``A`` or ``B`` if two runs are compared.
     """
     return [("left out", AlarmOccurrence(task, side, note=reason)) for task, reason in run.faults.items()]
+
+
+def find_same_run(baseline: Run, candidate: Run) -> list[RaisedAlarm]:
+    """Raise an alarm if both sides are one run: one file, or a copy. Results of two runs differ in their times."""
+    for task in sorted(baseline.tasks.keys() & candidate.tasks.keys()):
+        sides = [run.tasks[task] for run in (baseline, candidate)]
+        a, b = (side.provenance.results_file or side.samples_file for side in sides)
+        if a and b and a.is_file() and b.is_file() and filecmp.cmp(a, b, shallow=False):
+            return [("same run", AlarmOccurrence(None, note=f"{a.parent.name} and {b.parent.name}"))]
+    return []
 
 
 def _find_low_score(

@@ -7,7 +7,7 @@ means something else.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -50,7 +50,11 @@ def find_tokenizer(model_name: str) -> Tokenizer | None:
     Nothing is downloaded: the model may be gated, private or not trained yet.
     """
     path = find_tokenizer_file(model_name)
-    return None if path is None else _load(path)
+    if path is None:
+        return None
+    file = Path(path).absolute()
+    status = file.stat()
+    return _load(file, (status.st_mtime_ns, status.st_size, status.st_ino), path)
 
 
 def find_tokenizer_file(model_name: str) -> str | None:
@@ -74,7 +78,7 @@ def find_model_file(model_name: str, name: str) -> str | None:
 
 
 @lru_cache(maxsize=1)
-def _load(path: str) -> Tokenizer:
+def _load(path: Path, stamp: Hashable, where: str) -> Tokenizer:  # noqa: ARG001 (of the cache)
     """Load a tokenizer once: a Llama tokenizer takes most of a second, and every step that counts needs it.
 
     Raises:
@@ -83,12 +87,12 @@ def _load(path: str) -> Tokenizer:
     from tokenizers import Tokenizer
 
     try:
-        open_data(Path(path)).close()  # a pipe, a pointer
-        return Tokenizer.from_file(path)
+        open_data(path).close()  # a pipe, a pointer
+        return Tokenizer.from_file(str(path))
     except Exception as error:  # tokenizers raises bare ones
         raise InputError(
             f"is not a readable tokenizer: {describe_error(error)}",
-            where=path,
+            where=where,
             hint="Fetch the model's files again",
         ) from None
 
