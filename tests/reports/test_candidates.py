@@ -151,6 +151,12 @@ def test_a_mistake_that_concerns_all_is_one_message(words: str, messages: list[s
         assert message in done.stderr
 
 
+def test_candidates_with_the_same_answers_are_noted(place: Path) -> None:
+    shutil.copytree(place / "ship", place / "other")
+    tree, _ = compare(place, "base", "ship", "other", "lost")
+    assert any("gave the same answers to all docs" in note and "lost" not in note for note in tree["notes"])
+
+
 def test_a_run_or_its_copy_beside_itself_never_ships(place: Path) -> None:
     shutil.copytree(place / "base", place / "moved" / "base")
     tree, done = compare(place, "base", "base", "moved", "ship")
@@ -216,7 +222,7 @@ def test_places_are_by_the_tasks_that_all_ran_over_the_same_docs(place: Path) ->
     assert tree["places_tasks"] == ["meta_one"]
     notes = [note for note in tree["notes"] if note.startswith("not in the places")]
     assert notes == [
-        "not in the places, because a run lacks it: meta_more, x",
+        "not in the places, because short lacks it: meta_more, x",
         "not in the places, because runs answered other docs of it: meta_two",
     ]
 

@@ -143,7 +143,7 @@ def compare_candidates(
             ``error`` says why.
     """
     from meta_eval.base.errors import UserError, join_errors, refused
-    from meta_eval.reports.candidates import Candidate, CandidatesReport, list_notes, name_runs
+    from meta_eval.reports.candidates import Candidate, CandidatesReport, list_notes, list_same_answers, name_runs
     from meta_eval.reports.report import UNKNOWN_MODEL
 
     chosen = _options(options, keywords)
@@ -153,6 +153,7 @@ def compare_candidates(
     readings: dict[bool, _Reading] = {}
     reports: list[Report | None] = []
     errors: list[UserError | None] = []
+    answers: list[int | None] = []
     with display_logs(progress):
         for side in sides:
             repeats = chosen.repeats or len(baseline) > 1 or len(side) > 1
@@ -164,10 +165,12 @@ def compare_candidates(
                 report = reading.compare(baseline, side)
             except (UserError, OSError) as error:
                 reports.append(None)
+                answers.append(None)
                 errors.append(error if isinstance(error, UserError) else refused(error))
             else:
                 reports.append(replace(report, tasks=tuple(replace(task, source=None) for task in report.tasks)))
                 errors.append(None)
+                answers.append(reading.answers)
     if not any(reports):
         raise join_errors(list({str(error): error for error in errors if error}.values()))
     models = [next(report.runs[0].model for report in reports if report)]
@@ -175,7 +178,7 @@ def compare_candidates(
     places = [[os.path.abspath(path) for path in side] for side in (baseline, *sides)]  # noqa: PTH100 (it follows no link)
     name, *names = name_runs(["" if model == UNKNOWN_MODEL else model for model in models], places)
     found = tuple(map(Candidate, names, reports, errors))
-    return CandidatesReport(name, found, list_notes(name, found))
+    return CandidatesReport(name, found, (*list_notes(name, found), *list_same_answers(names, answers)))
 
 
 @documented
@@ -247,6 +250,7 @@ class _Reading:
         self._kept_places = list(kept)
         self._kept: dict[object, Run] = {}
         self._regraded: dict[int, Run] = {}
+        self.answers: int | None = None
         needs_regrade = {"include_path": options.include_path, "allow_code": options.allow_code}
         for name, value in needs_regrade.items():
             if value and not options.regrade:
@@ -272,11 +276,12 @@ class _Reading:
     def compare(self, a: Sequence[Path], b: Sequence[Path]) -> Report:
         """Read two runs, and compare them."""
         from meta_eval.judge.evidence import list_alarms
-        from meta_eval.judge.run_alarms import find_same_run
+        from meta_eval.judge.run_alarms import find_same_run, identify_answers
         from meta_eval.judge.runs import compare_runs
         from meta_eval.reports.report import build_report_of_two
 
         read = self.read(a, b)
+        self.answers = identify_answers(read[1])
         baseline, candidate = self.regrade(read)
         report_progress("comparing")
         evidence = self.collect_evidence({"A": baseline, "B": candidate})

@@ -140,6 +140,8 @@ def compare(
     of_verdicts: dict[str, object] = {"--margin": chosen.margin, "--cap": chosen.cap, "--max-drop": max_drop}
     of_verdicts |= {"--cluster": chosen.cluster, "--repeats": chosen.repeats, "--regrade": chosen.regrade}
     _check_text_options(texts, tokens, of_verdicts)
+    if as_json and (file := next((run for run in runs[2:] if run.suffix == ".json" and not run.exists()), None)):
+        raise ConfigError("takes no file", where=f"--json {file}", hint=f"Write --json > {file}, or --view json={file}")
     a, b, *others = _split_sides(runs)
     if texts and others:
         raise ConfigError(

@@ -12,6 +12,7 @@ There are five naming schemes:
 
 from __future__ import annotations
 
+import glob
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -110,6 +111,9 @@ class OutputIndex:
 def explain_missing_samples(results: Path, task: str) -> tuple[str, str]:
     """Why a results file has no samples of a task beside it, a clause, and what to do."""
     packed = _find_packed(results.parent, f"samples_{task}_")
+    time = results.stem.removeprefix("results_")
+    if packed is None and any(results.parent.glob(f"samples_*_{glob.escape(time)}.jsonl*")):
+        return "has samples of other tasks beside it, and none of this one", f"Copy samples_{task}_{time}.jsonl, too"
     if packed is None:
         return "has no samples beside it: lm_eval was run without --log_samples", "Run it again with that option"
     return f"has its samples beside it compressed ({packed.name}), and they are not read so", "Unpack them"

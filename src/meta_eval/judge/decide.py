@@ -335,7 +335,7 @@ def _remark(outcome: Outcome, drop: Drop, interval: Interval, p_corrected: float
             f"by about {format_points(-drop.value)}"
         )
     if not drop.paired:
-        clauses.append("no answers of the baseline are known, so the noise of both scores is in the interval")
+        clauses.append("docs cannot be paired, so the noise of both scores is in the interval")
     return "; ".join(clauses) or None
 
 

@@ -120,13 +120,14 @@ def advise_second_run(tasks: Sequence[TaskPair], margin: float, cap: float) -> l
         ships_then = min(ships, _stay_within(then[place], each.mean + loss))
         if ships >= OFTEN_SHIPPED and ships_then <= ships / 2:
             named.append(
-                f"{tasks[place].name} {100 * losses[place]:.1f} points: {100 * ships:.0f} and {100 * ships_then:.0f} %"
+                f"{100 * losses[place]:.1f} points in {tasks[place].name}, which ship in {100 * ships:.0f} % of runs, "
+                f"and in {100 * ships_then:.0f} % then"
             )
     if not named:
         return []
     return [
-        "a second run of one side would find smaller losses (compare A1 A2 -- B; run --rerun). How often a loss ships, "
-        f"and then: {join_names(named, NAMED)}"
+        "a second run of one side would find smaller losses (compare A1 A2 -- B; run --rerun), such as "
+        f"{join_names(named, NAMED)}"
     ]
 
 

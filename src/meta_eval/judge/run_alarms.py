@@ -114,6 +114,12 @@ def find_same_run(baseline: Run, candidate: Run) -> list[RaisedAlarm]:
     return []
 
 
+def identify_answers(run: Run) -> int | None:
+    """A number that two runs share if their answers to all docs are the same; None if an answer is not known."""
+    answers = tuple((task, doc.doc_id, doc.answer_hash) for task, of in sorted(run.tasks.items()) for doc in of.docs)
+    return hash(answers) if answers and all(answer for *_, answer in answers) else None
+
+
 def _find_low_score(
     task: str, scored: ScoredRun, run: int, metric_key: str, expected: float | None
 ) -> Iterator[RaisedAlarm]:

@@ -151,7 +151,7 @@ def decide_pairs(
             outcome = own_units[task.name]
             task = replace(task, outcome=outcome, own_unit=replace(task.own_unit, outcome=outcome))
         if pair.has_drop and not task.is_decided:
-            task = replace(task, not_compared_reason="it is not asked for")
+            task = replace(task, not_compared_reason="neither the gate nor --tasks names it")
         tasks.append(task)
     breakdown = break_down_mean_drop(
         [(task.drop_breakdown, task.weight) for task in tasks if task.drop_breakdown and task.is_decided]
@@ -259,6 +259,13 @@ def compare_runs(
         for run, with_docs in ((baseline, in_a), (candidate, in_b)):
             if run.tasks and not with_docs:
                 raise refuse_without_samples(run.tasks)
+        for side, run, with_docs in (("A", baseline, in_a), ("B", candidate, in_b)):
+            if not with_docs and run.left_out:
+                has, other = join_names(sorted(run.left_out), 12), min(in_a | in_b, default="TASK")
+                raise ConfigError(
+                    f"leaves nothing of {side}, which has {has}", where="--tasks",
+                    hint=f"To take two tasks for the same name both: --tasks {other},{min(run.left_out)}",
+                )  # fmt: skip
         a, b = map(name_harness, (baseline, candidate))
         others = "" if a == b else f"; A is a run of {a}, B of {b}"
         raise ResultsError(

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from meta_eval import stats
 from meta_eval.base.display import one_line, plural
 from meta_eval.base.errors import UserError
+from meta_eval.base.pack_names import join_names
 from meta_eval.base.thresholds import LEVEL_TEXT
 from meta_eval.judge.decide import INVALID, find_worst_code
 from meta_eval.reports import text
@@ -200,6 +201,19 @@ def list_notes(baseline: str, candidates: Sequence[Candidate]) -> tuple[str, ...
     return tuple(f"{whose}: {note}" for whose, note in notes)
 
 
+def list_same_answers(names: Sequence[str], answers: Sequence[int | None]) -> tuple[str, ...]:
+    """A note on each set of candidates whose answers are all the same, by what identifies them."""
+    same: dict[int, list[str]] = {}
+    for name, of in zip(names, answers, strict=True):
+        if of is not None:
+            same.setdefault(of, []).append(name)
+    return tuple(
+        f"{join_names(some)} gave the same answers to all docs: look at what was loaded"
+        for some in same.values()
+        if len(some) > 1
+    )
+
+
 def rank_runs(source: CandidatesReport) -> Ranking:
     """The places of the baseline and of all candidates, by their mean drop over the tasks that all of them share.
 
@@ -211,13 +225,16 @@ def rank_runs(source: CandidatesReport) -> Ranking:
         for name, report in source.compared
         if not report.decision.invalid
     }
+    invalid = [name for name, report in source.compared if report.decision.invalid]
+    outside = (f"not in the places, because the comparison is invalid: {', '.join(invalid)}",) if invalid else ()
     if not drops:
         return Ranking()
     first, *_ = drops.values()
     common = set.intersection(*map(set, drops.values()))
     same = [name for name in common if len({_identify_docs(of[name]) for of in drops.values()}) == 1]
     tasks = tuple(name for name in first if name in same)
-    notes = _explain_left_out(sorted(set().union(*drops.values()) - common), sorted(common - {*tasks}))
+    lacking = {task: [run for run, of in drops.items() if task not in of] for task in set().union(*drops.values())}
+    notes = (*outside, *_explain_left_out(lacking, sorted(common - {*tasks})))
     if not tasks:
         return Ranking(notes=notes)
     means = {name: stats.mean_drop([of[task] for task in tasks]) for name, of in drops.items()}
@@ -240,9 +257,14 @@ def _identify_docs(drop: Drop) -> tuple[int, float]:
     return drop.docs, round(drop.baseline, 9)
 
 
-def _explain_left_out(lacking: Sequence[str], unlike: Sequence[str]) -> tuple[str, ...]:
-    reasons = {"a run lacks it": lacking, "runs answered other docs of it": unlike}
-    return tuple(f"not in the places, because {why}: {', '.join(names)}" for why, names in reasons.items() if names)
+def _explain_left_out(lacking: Mapping[str, Sequence[str]], unlike: Sequence[str]) -> tuple[str, ...]:
+    reasons: dict[str, list[str]] = {}
+    for task, runs in sorted(lacking.items()):
+        if runs:
+            reasons.setdefault(f"{', '.join(runs)} {'lacks' if len(runs) == 1 else 'lack'} it", []).append(task)
+    if unlike:
+        reasons["runs answered other docs of it"] = [*unlike]
+    return tuple(f"not in the places, because {why}: {', '.join(tasks)}" for why, tasks in reasons.items())
 
 
 def _find_place(interval: Interval, every: Sequence[Interval]) -> tuple[int, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -63,7 +63,8 @@ def make_drop_table(report: Report) -> Table[DropRow]:
             headings={"terminal": ""},
         ),
         *((_margin(),) if margins else ()),
-        _recovery() if comparing else _detectable_drop(),
+        *((_recovery(),) if comparing else ()),
+        replace(_detectable_drop(), headings={"terminal": ""} if comparing else {}),
         Column(
             "weight", "weight", _of_task(lambda task: task.weight), text.format_weight,
             f"the task's share of the {MEANS[report.decision.weighting]}",
@@ -138,7 +139,9 @@ def describe_run_effect(decision: Decision) -> str:
 
 def describe_weights(decision: Decision) -> str:
     """The mean that decides, and how it weighs tasks."""
-    more = ", in which a task counts by how precisely its drop is known" if decision.weighting == "precision" else ""
+    more = (
+        ", in which a task counts by how precise a drop its docs promise" if decision.weighting == "precision" else ""
+    )
     return MEANS[decision.weighting] + more
 
 
@@ -163,7 +166,7 @@ def _recovery_interval(row: DropRow) -> str | None:
 def _remarks(task: TaskDecision) -> tuple[str, ...]:
     missing = task.prepared is not None and task.docs < task.prepared and not task.members
     remarks = (
-        f"{plural(task.prepared or 0, 'doc')} prepared" if missing else "",
+        f"of {plural(task.prepared or 0, 'doc')}" if missing else "",
         plural(len(task.members), "task") if task.members else "",
         plural(task.runs, "run") if task.runs > 1 else "",
         f"{plural(task.sampling.answers, 'answer')} a doc" if task.sampling and task.sampling.answers > 1 else "",

@@ -126,8 +126,8 @@ def describe_repeats(plan: RepeatPlan | None) -> str | None:
         runs = join_names([f"{task} {count} times" for task, count in plan.runs], NAMED)
         return f"to settle it, run {runs} in total{least}"
     return (
-        f"no number of repeats is sure to settle it; the smallest margin that this run shows is "
-        f"{format_percent(plan.provable_margin)}, which is for the next time"
+        f"repeats may not settle it; this run meets a margin of {format_percent(plan.provable_margin)}, which only the "
+        "next run may have: a margin is set before a run"
     )
 
 

@@ -42,6 +42,8 @@ def thresholds(
     if file.is_dir():
         _print_of_runs(file, 1000.0 if once_in is None else once_in)
         return
+    if once_in is not None and not file.exists():
+        raise ConfigError("there is no such folder", where=str(file), hint="Name a folder of past runs")
     if once_in is not None:
         raise ConfigError("is of a history's runs, and this is a file", where="--once-in", hint="Name a folder")
     read = read_thresholds(file, docs)
