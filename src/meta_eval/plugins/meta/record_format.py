@@ -20,10 +20,11 @@ from meta_eval.plugins.meta.source.lookup import is_hub_id, open_evals_dataset
 from meta_eval.plugins.meta.task_docs import read_docs
 from meta_eval.plugins.meta.task_preparation import MetaContext, prepare_task
 from meta_eval.plugins.meta.task_selection import Selection, find_withheld_tasks, select_tasks
-from meta_eval.plugins.meta.templates import read_meta_templates
+from meta_eval.plugins.meta.templates import open_templates
 from meta_eval.sockets import (
     GUESS,
     NAMED,
+    TEMPLATES,
     CandidateTask,
     Config,
     ConfigError,
@@ -34,7 +35,6 @@ from meta_eval.sockets import (
     TaskSource,
     TemplateFolder,
     ValuePlace,
-    assets,
     join_names,
     log,
     report_progress,
@@ -85,7 +85,7 @@ class MetaSource(TaskSource):
         report_progress(f"opening {config.evals_dataset}")
         self._config, self._keys = config, config.read_keys(MetaKeys)
         self._datasets = open_evals_dataset(config.evals_dataset, revision=config.evals_revision)
-        self._templates = read_meta_templates(_template_dir(config))
+        self._templates = _open_templates(Path(config.template_dir))
         self._originals = Originals(self._keys.originals.by_join(), of_sample=config.evals_dataset == SAMPLE)
         self._context = MetaContext(self._templates, self._originals, self._keys.allow_unmatched)
         self._chosen: dict[str, Selection] = {}
@@ -128,13 +128,10 @@ def make_first_doc(templates: TemplateFolder, selection: Selection) -> dict[str,
     return doc
 
 
-def _template_dir(config: Config) -> Path:
-    path = Path(config.template_dir)
-    default = type(config).model_fields["template_dir"].default
-    if not path.exists() and config.template_dir == default:
-        log.warning(f"{default} not found: using the shipped templates (`meta-eval init` copies them)")
-        return assets.asset_path("meta_template")
-    return path
+def _open_templates(root: Path) -> TemplateFolder:
+    if root == TEMPLATES and not root.exists():
+        log.warning(f"./{root} not found: using the shipped templates (`meta-eval init` copies them)")
+    return open_templates(root)
 
 
 def _check_on_hub(selections: Sequence[Selection]) -> None:

@@ -11,7 +11,6 @@ from rich.text import Text
 
 from meta_eval.plugins.meta.tasks_options import ListOptions, NewTaskOptions
 from meta_eval.sockets import (
-    TEMPLATES,
     err,
     locating,
     make_result_console,
@@ -120,11 +119,9 @@ def new(
 
 def _open(chosen: ListOptions, *, with_rows: bool = False) -> tuple[TemplateFolder, Sequence[EvalsDataset] | None]:
     """Open the templates and the evals dataset, as `_open_dataset` does."""
-    from meta_eval.plugins.meta.templates import read_meta_templates
-    from meta_eval.sockets import assets
+    from meta_eval.plugins.meta.templates import open_templates
 
-    missing = chosen.template_dir == TEMPLATES and not chosen.template_dir.exists()
-    folder = read_meta_templates(assets.asset_path("meta_template") if missing else chosen.template_dir)
+    folder = open_templates(chosen.template_dir)
     return folder, None if chosen.evals_dataset is None else _open_dataset(chosen.evals_dataset, with_rows=with_rows)
 
 
