@@ -1,7 +1,7 @@
 """Reads the templates of Meta's tasks: a join that a template names must exist.
 
-The folder ``meta_template`` of Meta's own recipe has the names of ours, and tasks of lm-eval 0.4.3 without
-our settings. It lies beside the recipe's configuration, so it is recognised: the shipped templates are used in its place.
+The folder ``meta_template`` of Meta's own recipe has tasks of lm-eval 0.4.3 with the names of ours, but without our settings. It
+lies beside the recipe's configuration, so it is recognised: the shipped templates are used in its place.
 """
 
 from __future__ import annotations
@@ -76,7 +76,8 @@ def open_templates(root: Path) -> TemplateFolder:
 
 
 def _is_of_recipe(root: Path) -> bool:
-    """Whether a folder holds the templates of Meta's recipe: a task has the name of one of ours, and none our block."""
+    """Whether a folder holds the templates of Meta's recipe: a task has the name of one of ours, and the metadata of
+    each are its version alone."""
     names: set[str] = set()
     for path in sorted(root.rglob("*.yaml")):
         try:
@@ -84,7 +85,7 @@ def _is_of_recipe(root: Path) -> bool:
         except UserError:
             return False
         metadata = tree.get("metadata") if isinstance(tree, dict) else None
-        if isinstance(metadata, dict) and "meta_eval" in metadata:
+        if metadata is not None and (not isinstance(metadata, dict) or metadata.keys() - {"version"}):
             return False
         names.add(str(tree.get("task")) if isinstance(tree, dict) else "")
     shipped = read_templates(assets.asset_path("meta_template")).tasks
