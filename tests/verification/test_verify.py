@@ -123,7 +123,10 @@ def test_the_demo_passes_with_an_agreement_for_a_dozen_docs(small_pack: Path, tm
     )  # fmt: skip
     assert done.returncode == 0
     assert done.stdout.splitlines()[-1] == "passed: 3 of 3 tasks passed"
-    assert done.stderr.splitlines()[-1] == "next: `meta-eval run`, or the lm_eval command that prepare printed"
+    assert (
+        done.stderr.splitlines()[-1]
+        == f"next: `meta-eval run {small_pack}`, or the lm_eval command that prepare printed"
+    )
     done = cli("verify", small_pack.name, "--min-agreement", "0.8", "--tasks", LETTERS, cwd=small_pack.parent)
     assert f" disagreements are in {small_pack.name}.verify; " in done.stdout, (
         "below the working directory paths are short"

@@ -117,7 +117,7 @@ def _name_next(manifest: Manifest, pack: str) -> str:
     """The next command: `run`, or what a verb says of a pack that its backend can score but not answer."""
     kinds, chats = manifest.backend.kinds, all(entry.asked_as == "chat" for entry in manifest.tasks.values())
     after = find_next_command("score", pack) if chats and "chat" not in kinds and "force" in kinds else None
-    return after or "meta-eval run"
+    return after or shlex.join(["meta-eval", "run", pack])
 
 
 def _read_rules(gate: Path | None) -> Gate | None:

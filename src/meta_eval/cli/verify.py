@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections import Counter
 from collections.abc import Sequence
 from operator import attrgetter
@@ -125,7 +126,9 @@ def _show(proof: Proof, out: Console) -> None:
         word += " (edited pack)"
     out.print(f"{word}: {_counts(proof)}", style="bold", soft_wrap=True)
     if proof.passed and not proof.regraded:
-        err.print("next: `meta-eval run`, or the lm_eval command that prepare printed")
+        edited = ["--edited"] if proof.edited else []
+        again = shlex.join(["meta-eval", "run", _shorten_path(proof.pack), *edited])
+        err.print(f"next: `{again}`, or the lm_eval command that prepare printed", soft_wrap=True)
 
 
 def _counts(proof: Proof) -> str:

@@ -1,7 +1,7 @@
 """Reads the templates of Meta's tasks: a join that a template names must exist.
 
-The folder ``meta_template`` of Meta's own recipe has tasks of lm-eval 0.4.3 with the names of ours, but without our settings. It
-lies beside the recipe's configuration, so it is recognised: the shipped templates are used in its place.
+The folder ``meta_template`` of Meta's own recipe has tasks of lm-eval 0.4.3 with the names of ours, but without our
+settings. It lies beside the recipe's configuration, and is recognised: the shipped templates are used in its place.
 """
 
 from __future__ import annotations
