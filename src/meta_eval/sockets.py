@@ -271,6 +271,7 @@ if TYPE_CHECKING:
     from meta_eval.pack.backends.base import Backend as Backend
     from meta_eval.pack.backends.base import BackendError as BackendError
     from meta_eval.pack.backends.base import BackendReasons as BackendReasons
+    from meta_eval.pack.backends.base import describe_missing as describe_missing
     from meta_eval.pack.backends.base import load_class as load_class
     from meta_eval.pack.backends.registry import backend_of as backend_of
     from meta_eval.pack.backends.registry import find_backend as find_backend
