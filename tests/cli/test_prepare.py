@@ -212,6 +212,14 @@ def test_the_published_numbers_stand_in_the_manifest_and_foreign_settings_are_ma
     assert [n.same_settings for n in manifest.tasks["meta_math"].reference_scores] == [False]
 
 
+def test_the_sample_has_no_published_numbers_and_its_graders_are_checked_by_the_command_that_is_printed() -> None:
+    configure(tasks="meta_gpqa,meta_math")
+    done = cli("prepare")
+    assert "published" not in done.stderr, "its docs are invented, so no number of a model is one of theirs"
+    _, *words = shlex.split(re.findall("check its graders with: (.+)", done.stderr)[0])
+    assert cli(*words).returncode == 0
+
+
 def test_warnings_are_logged_and_recorded() -> None:
     manifest, notes = make(tasks="meta_mmlu_pretrain,meta_gpqa_cot,meta_gpqa")
     assert manifest.tasks["meta_mmlu_pretrain"].warnings == {"duplicate_prompts": 1}

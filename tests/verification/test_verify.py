@@ -90,14 +90,21 @@ def test_the_deliberate_disagreements_are_found_and_no_others(task: str, sample:
     assert proof["total"]["docs"] == entry.docs
 
 
+def table_heading(text: str) -> str:
+    return next(line for line in text.splitlines() if line.startswith("task "))
+
+
 def test_the_command_line_says_it_in_eighty_columns_and_nothing_else(verified: Any) -> None:
     done, proof, _ = verified
     assert done.returncode == 1  # a dozen docs and a deliberate disagreement are below 0.99
     assert proof["passed"] is False
     below = sum(item["status"] == "below" for item in json.loads(done.stdout)["tasks"].values())
     of = len(json.loads(done.stdout)["tasks"])
-    assert done.stderr.rstrip().splitlines()[-1].startswith(f"not passed: {below} of {of} tasks below")
-    assert re.search(r"^meta_gpqa_cot +15 +46\.7 +40\.0 +32\.8 +93\.3 +1 +0 +5$", done.stderr, re.MULTILINE)
+    *_, counts, hint = done.stderr.rstrip().splitlines()
+    assert counts.startswith(f"not passed: {below} of {of} tasks below")
+    assert "of the embedded sample are wrong on purpose" in hint and "--min-agreement 0.8`" in hint
+    assert "publ" not in table_heading(done.stderr), "invented docs have no published number"
+    assert re.search(r"^meta_gpqa_cot +15 +46\.7 +40\.0 +93\.3 +1 +0 +5$", done.stderr, re.MULTILINE)
     assert re.search(r"^  boolean_expressions +6 +66\.7 +50\.0 ", done.stderr, re.MULTILINE)
     assert "below: meta_gpqa_cot: agreement 0.9333 (14 of 15 docs) is below 0.99" in done.stderr
     table = done.stderr[done.stderr.index("task ") : done.stderr.index("percent; ")]

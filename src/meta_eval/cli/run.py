@@ -216,7 +216,9 @@ def _score(pack: Path, task: str, scores: dict[str, float], docs: Collection[int
     entry = read_manifest(pack).tasks[task]
     whose, shown = "Meta published" if entry.record is None else "recorded", []
     for number in entry.reference_scores:
-        if number.metric in scores:
+        if number.metric in scores and entry.invented:
+            shown.append(f"{scores[number.metric] * 100:.1f} ({number.metric})")
+        elif number.metric in scores:
             other, of = number.value, "" if number.same_settings else ", with other settings"
             if len(docs) < entry.docs:
                 of_same = score_recorded_docs(pack, entry, number, docs)

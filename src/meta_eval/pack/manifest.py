@@ -245,6 +245,11 @@ class TaskEntry(_Entry):
     baseline: tuple[BaselineEntry, ...] = ()
 
     @property
+    def shown_scores(self) -> tuple[ReferenceScoreEntry, ...]:
+        """The scores that stand beside those of a run. No published number is one of invented docs."""
+        return () if self.invented else self.reference_scores
+
+    @property
     def has_recorded_answers(self) -> bool:
         """Whether anybody has answered the docs. lm-eval's own task, frozen with a number of shots, has no model."""
         is_recorded = self.record is None or self.record.model is not None or self.record.shots is None
