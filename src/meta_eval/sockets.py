@@ -106,6 +106,7 @@ if TYPE_CHECKING:
     from meta_eval.base.errors import PackError as PackError
     from meta_eval.base.errors import SourceError as SourceError
     from meta_eval.base.errors import TemplateError as TemplateError
+    from meta_eval.base.errors import UnreachableError as UnreachableError
     from meta_eval.base.errors import UserError as UserError
     from meta_eval.base.errors import describe_wrong_value as describe_wrong_value
     from meta_eval.base.errors import documented as documented

@@ -111,6 +111,9 @@ def test_a_wrong_value_is_said_with_the_next_step(words: str, message: str, tmp_
         ("org/new-7b-instruct", "meta_gpqa", ""),
         ("org/New-7B-Base", "meta_gpqa,meta_mmlu_pretrain", "for instruct models: meta_gpqa"),
         ("org/new-7b", "meta_gpqa", ""),
+        ("Qwen/Qwen2.5-7B-Instruct", "meta_gpqa", "is the name of no Llama, and the prompts are written in Llama 3's"),
+        ("org/Qwen-7B", "meta_mmlu_pretrain", ""),
+        ("org/DeepSeek-R1-Distill-Llama-8B", "meta_gpqa", ""),
         pytest.param(
             "./no_such_model",
             "meta_gpqa",
