@@ -93,26 +93,6 @@ def test_an_interrupt_while_modules_are_imported(after: float) -> None:
         assert err.splitlines()[-1].startswith("interrupted: ")
 
 
-@pytest.mark.parametrize(
-    ("verb", "called", "rest"),
-    [
-        ("run", "ask.pipeline.prepare_pack", "; the same command goes on from what is saved"),
-        ("prepare", "pack.records.preparation.prepare_config", ""),
-    ],
-)
-def test_an_interrupt_says_whether_the_same_command_goes_on(
-    verb: str, called: str, rest: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupt(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(f"meta_eval.{called}", interrupt)
-    keys = ("model_name=m", "evals_dataset=x", "tasks=x", "backend=server")
-    done = cli(verb, *(word for key in keys for word in ("--set", key)), cwd=tmp_path)
-    assert done.returncode == 130
-    assert done.stderr.splitlines()[-1] == f"interrupted: no file is half-written{rest}"
-
-
 @pytest.mark.plugin("meta")
 def test_a_bug_leaves_a_report_without_data(tmp_path: Path) -> None:
     secret = "hf_secretsecretsecret"

@@ -166,3 +166,23 @@ def test_below_what_is_printed_stands_what_follows(words: str, printed: str, the
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(printed) and len(done.stdout.splitlines()) <= 1
     assert done.stderr.splitlines()[-1].startswith(then)
+
+
+@pytest.mark.parametrize(
+    ("verb", "called", "rest"),
+    [
+        ("run", "ask.pipeline.prepare_pack", "; the same command goes on from what is saved"),
+        ("prepare", "pack.records.preparation.prepare_config", ""),
+    ],
+)
+def test_an_interrupt_says_whether_the_same_command_goes_on(
+    verb: str, called: str, rest: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(f"meta_eval.{called}", interrupt)
+    keys = ("model_name=m", "evals_dataset=x", "tasks=x", "backend=server")
+    done = cli(verb, *(word for key in keys for word in ("--set", key)), cwd=tmp_path)
+    assert done.returncode == 130
+    assert done.stderr.splitlines()[-1] == f"interrupted: no file is half-written{rest}"

@@ -211,9 +211,8 @@ def _interrupted(*, is_said: bool = False) -> int:
 
     verb = next((verb for verb in list_verbs(VERBS, log.debug) if verb.name in sys.argv[1:2]), None)
     resumes = verb is not None and verb.resumes and not is_said
-    err.print(
-        f"interrupted: no file is half-written{'; the same command goes on from what is saved' if resumes else ''}"
-    )
+    more = "; the same command goes on from what is saved" if resumes else ""
+    err.print(f"interrupted: no file is half-written{more}", soft_wrap=True)
     return _INTERRUPTED
 
 

@@ -293,10 +293,16 @@ def test_a_chain_of_includes_has_an_end_whichever_of_its_files_is_read_first(inn
     assert "link_31" in read_meta_templates(folder).tasks
 
 
-def test_two_tasks_of_one_name_are_refused(folder: Path) -> None:
-    shutil.copytree(folder / "mmlu_pro", folder / "copy")
-    with pytest.raises(TemplateError, match="is also in copy/mmlu_pro_5shot_cot_instruct.yaml"):
+@pytest.mark.parametrize("copy", ["a_copy", "z_copy"])
+def test_all_names_of_a_copied_folder_are_refused_at_once_with_the_files_to_edit(folder: Path, copy: str) -> None:
+    files = ["mmlu_pro_5shot_cot_instruct.yaml", "mmlu_pro_5shot_cot_pretrain.yaml"]
+    for file in files:
+        shutil.copy(TEMPLATES / "mmlu_pro" / file, folder / "mmlu_pro")
+    shutil.copytree(folder / "mmlu_pro", folder / copy)
+    with pytest.raises(TemplateError, match="a name is used twice: task 'meta_mmlu_pro_instruct' in") as caught:
         read_meta_templates(folder)
+    edits = ", ".join(f"`task:` in {folder / copy / file}" for file in files)
+    assert str(caught.value).endswith(f"Each YAML of a copied folder needs a name of its own: edit {edits}")
 
 
 def test_no_folder_and_no_task(tmp_path: Path) -> None:
