@@ -227,6 +227,15 @@ def test_warnings_are_logged_and_recorded() -> None:
     assert "meta_gpqa: Meta generated up to 96 tokens; this template allows 2048" in notes
 
 
+def test_an_edited_pack_is_refused_before_any_work_where_the_same_tasks_are_prepared_again() -> None:
+    make(tasks="meta_gpqa")
+    with Path("work_dir/gpqa/gpqa_0shot.yaml").open("a") as file:
+        file.write("# mine\n")
+    done = cli("prepare")
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: work_dir work_dir: gpqa/gpqa_0shot.yaml would be replaced, but was edited")
+
+
 def test_a_copied_and_edited_mmlu_pro_folder_is_a_task() -> None:
     """README, "Add a task": copy the folder, edit its YAML, prepare; no Python of meta-eval changes."""
     shutil.copytree(TEMPLATES, "meta_template", ignore=shutil.ignore_patterns("__pycache__"))

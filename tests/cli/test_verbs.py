@@ -89,6 +89,11 @@ def test_without_pack_and_configuration_a_verb_says_how_to_name_or_make_a_pack(
         ("run --set evals_dataset=sample --set tasks=t --set model_name=m --gate g --no-report",
          "--gate: needs the report, which --no-report and --shard turn off. Leave these out"),
         ("prepare --set nokey", "--set nokey: is not of the form key=value. Write it as in --set tasks=meta_ifeval"),
+        ("prepare my.yaml",
+         "meta-eval prepare: takes fewer arguments; unexpected: my.yaml. Name the configuration with --config my.yaml"),
+        ("run c.yaml", "c.yaml: is a file, and a pack is a folder such as work_dir. Name a configuration with --config c"),
+        ("prepare --config folder",
+         "folder: is a folder. Name the file in it: --config folder/eval_config.yaml"),
         ("init file", "file: is a file, not a folder. Name a folder: meta-eval init FOLDER"),
         pytest.param(
             "slurm --shards 0", "--shards: 0 is not a number of shards. Write 1 or more",
@@ -97,7 +102,9 @@ def test_without_pack_and_configuration_a_verb_says_how_to_name_or_make_a_pack(
     ],
 )  # fmt: skip
 def test_a_wrong_value_is_said_with_the_next_step(words: str, message: str, tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
+    for file in ("file", "c.yaml", "folder/eval_config.yaml"):
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).touch()
     done = cli(*words.split(), cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert f"error: {message}" in done.stderr

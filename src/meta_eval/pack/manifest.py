@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os.path
+import shlex
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -467,6 +468,8 @@ def read_manifest(pack: Path) -> Manifest:
             what = f"there is no such folder{suggest_path(pack)}"
         elif pack.is_file():
             what = "is a file, and a pack is a folder such as work_dir"
+            if pack.suffix in (".yaml", ".yml"):
+                hint = f"Name a configuration with --config {shlex.quote(str(pack))}"
         raise PackError(what, where=str(pack), hint=hint)
     try:
         text = read_text(path, limit=_MAX_BYTES)

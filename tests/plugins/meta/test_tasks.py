@@ -62,10 +62,18 @@ def test_show_of_an_unknown_task_says_how_to_list_all() -> None:
     assert done.stderr.endswith(" tasks: `meta-eval tasks --evals-dataset sample` lists them\n")
 
 
-def test_show_of_an_unknown_task_names_the_nearest() -> None:
-    done = cli("tasks", "show", "meta_ifevl")
+@pytest.mark.parametrize(
+    ("word", "near"),
+    [
+        ("meta_ifevl", "'meta_ifeval'?"),
+        ("meta_mmlupro", "'meta_mmlu_pro_instruct' or 'meta_mmlu_pro_pretrain'?"),
+        ("meta_gpqacot", "'meta_gpqa_cot'?"),
+    ],
+)
+def test_show_of_an_unknown_task_names_the_nearest(word: str, near: str) -> None:
+    done = cli("tasks", "show", word)
     assert done.returncode == 2
-    assert "did you mean 'meta_ifeval'" in done.stderr
+    assert f"did you mean {near}" in done.stderr
 
 
 @pytest.mark.parametrize(

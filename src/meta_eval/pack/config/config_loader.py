@@ -159,6 +159,8 @@ def is_missing_default(path: Path) -> bool:
 
 def _read_yaml(path: Path) -> tuple[dict[str, Any], Mapping[tuple[str | int, ...], int]]:
     hint = "Run `meta-eval init` for one to start from, or name yours with --config"
+    if (path / DEFAULT_CONFIG).is_file():
+        raise ConfigError("is a folder", where=str(path), hint=f"Name the file in it: --config {path / DEFAULT_CONFIG}")
     document = read_yaml(path, error=ConfigError, hint=None if path.exists() else hint)
     if not isinstance(document.tree, dict):
         raise ConfigError("must be a mapping of keys to values, such as `model_name: …`", where=str(path))
