@@ -7,6 +7,7 @@ check failed, 2 an error that the user can fix, 3 undecided, 70 a bug of meta-ev
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from functools import cache
 from itertools import groupby
 from pathlib import Path
@@ -209,7 +210,9 @@ def _interrupted(*, is_said: bool = False) -> int:
     """
     from meta_eval.cli.console import err
 
-    verb = next((verb for verb in list_verbs(VERBS, log.debug) if verb.name in sys.argv[1:2]), None)
+    verb = None
+    with suppress(UserError):
+        verb = find_verb(sys.argv[1], VERBS) if sys.argv[1:] else None
     resumes = verb is not None and verb.resumes and not is_said
     more = "; the same command goes on from what is saved" if resumes else ""
     err.print(f"interrupted: no file is half-written{more}", soft_wrap=True)
