@@ -323,6 +323,7 @@ if TYPE_CHECKING:
     from meta_eval.pack.prompt_lengths import find_tokenizer_file as find_tokenizer_file
     from meta_eval.pack.prompt_lengths import make_token_counter as make_token_counter
     from meta_eval.pack.punkt import INSTRUCTIONS as INSTRUCTIONS
+    from meta_eval.pack.punkt import need_punkt as need_punkt
     from meta_eval.pack.records.format import ALL as ALL
     from meta_eval.pack.records.format import GUESS as GUESS
     from meta_eval.pack.records.format import LIKELY as LIKELY

@@ -80,7 +80,7 @@ def build_pack(
     files[".gitignore"] = assets.read_asset("work_dir.gitignore")
 
     scores_ifeval = any(task.scores_ifeval for task in tasks)
-    punkt = read_punkt() if scores_ifeval else {}
+    punkt = read_punkt(needed=any(task.needs_punkt for task in tasks)) if scores_ifeval else {}
     files |= punkt
 
     included, _ = split_excluded(expand_patterns(config.tasks, [task.name for task in tasks]))

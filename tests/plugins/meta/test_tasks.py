@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,16 @@ def test_the_table_is_stdout_and_fits_eighty_columns() -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert "meta_mmlu_pro_instruct" in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+def test_the_list_ends_with_the_groups_and_an_error_counts_the_same() -> None:
+    listed = " ".join(cli("tasks", "--evals-dataset", "sample").stdout.split())
+    tasks, groups, names = re.findall(r"(\d+) tasks, and (\d+) groups: (.+)", listed)[0]
+    assert len(names.split(", ")) == int(groups)
+    assert {"meta_instruct", "meta_pretrain"} <= set(names.split(", "))
+    keys = ("model_name=m", "evals_dataset=sample", "tasks=nope")
+    done = cli("prepare", *(word for key in keys for word in ("--set", key)))
+    assert f"This evals dataset offers {groups} groups and {tasks} tasks: " in done.stderr
 
 
 @pytest.mark.parametrize("task", ["meta_mmlu_pro_instruct", "meta_ifeval", "meta_math", "meta_mmlu"])

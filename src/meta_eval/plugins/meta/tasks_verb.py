@@ -15,6 +15,7 @@ from meta_eval.sockets import (
     locating,
     make_result_console,
     options,
+    plural,
     print_result,
     read_text,
 )
@@ -58,6 +59,7 @@ def list_all(*, chosen: ListOptions, as_json: bool = _AS_JSON) -> None:
 
 def _list(chosen: ListOptions, *, as_json: bool) -> None:
     from meta_eval.plugins.meta.listing import list_tasks
+    from meta_eval.plugins.meta.task_selection import list_groups
 
     folder, datasets = _open(chosen)
     lines = list_tasks(folder, datasets)
@@ -66,6 +68,8 @@ def _list(chosen: ListOptions, *, as_json: bool) -> None:
     else:
         out = make_result_console()
         out.print(_table(lines, with_numbers=datasets is not None, wide=out.width >= _WIDE))
+        groups = list_groups(folder, datasets)
+        out.print(Text(f"{plural(len(lines), 'task')}, and {plural(len(groups), 'group')}: {', '.join(groups)}"))
 
 
 @app.command("show", short_help="Print the template of a task and its first doc.")
