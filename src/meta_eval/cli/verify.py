@@ -255,7 +255,7 @@ def _legend(proof: Proof) -> list[str]:
         lines.append("* measured with other settings than these rows: not comparable")
     for reading in dict.fromkeys(r.entry.is_correct_metric for r in results if r.tallies and not r.compares_verdicts):
         names = ", ".join(r.entry.subset for r in results if r.entry.is_correct_metric == reading)
-        lines.append(f"{names}: is_correct does not say whether an answer is right; verify compares it with {reading}")
+        lines.append(f"{names}: Meta's is_correct is no verdict on the answer; agree compares it with our {reading}")
     judged = [name for name, result in proof.tasks.items() if result.tallies and result.entry.graded_by == "judge"]
     if judged:
         lines.append(f"Meta graded with a judge model too: {', '.join(judged)}")

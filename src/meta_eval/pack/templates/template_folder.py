@@ -164,11 +164,11 @@ def _without_copied_facts(tasks: Mapping[str, Template]) -> dict[str, Template]:
     for is_shipped, names in copies.items():
         if names:
             of = join_names(list(dict.fromkeys(names.values())), NAMED)
-            reversed_hint = "" if is_shipped else "; if it is the original, add copy_of to the other instead"
+            reversed_hint = "" if is_shipped else "; if it is the original, add copy_of to the other"
             log.warning(
-                f"{join_names(list(names), NAMED)}: a copy of {of}, whose rows it reads: it has no groups, no "
-                "published number and no row_format of it. To keep those of its block, "
-                f"add copy_of with that name to metadata.meta_eval{reversed_hint}"
+                f"{join_names(list(names), NAMED)} reads the rows of {of}, so it counts as a copy: the groups, "
+                "published numbers and row_format that both have are not used for it. To use them, add copy_of with "
+                f"the name of the other to metadata.meta_eval{reversed_hint}"
             )
     return own
 

@@ -73,9 +73,9 @@ class Vllm(LmEvalBackend):
         if settings.data_parallel_size == 1:
             return ()
         return (
-            f"data_parallel_size: {settings.data_parallel_size} in lm_eval itself: from 0.4.12 on it needs `ray`, one "
-            "actor a copy, and loads the weights again at every call; 0.4.11 is reported to hang. 1 is the safe choice "
-            "there; meta-eval run with backend ray loads each copy once",
+            f"data_parallel_size: {settings.data_parallel_size}: set 1 for the printed command. With more copies "
+            "lm_eval 0.4.12 and later needs `ray` and loads the weights again at every call, and 0.4.11 is reported to "
+            "hang. `meta-eval run` serves all copies itself",
         )
 
 
