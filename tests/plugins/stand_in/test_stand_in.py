@@ -21,6 +21,7 @@ import pytest
 from command import cli
 from own_record import CHOICES, DOCS, TEXTS, config_of, record_run
 
+from meta_eval import run
 from meta_eval.plugins.stand_in.record import SPOILED, is_spoiled
 from meta_eval.plugins.stand_in.stand_in_server import StandIn, read_texts
 
@@ -109,6 +110,14 @@ def test_what_verify_prints_as_the_next_command_runs_the_pack_whatever_the_confi
     assert done.returncode == 0, done.stderr
     assert "prepared with different settings" not in done.stderr
     assert (place / "work_dir/manifest.json").read_bytes() == before
+
+
+def test_the_api_runs_a_pack_without_a_configuration(
+    prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ran = run(pack=prepared)
+    assert (ran.pack, ran.asked) == (prepared, sum(DOCS.values()))
 
 
 @pytest.mark.parametrize(
