@@ -106,6 +106,7 @@ if TYPE_CHECKING:
     from meta_eval.base.errors import PackError as PackError
     from meta_eval.base.errors import SourceError as SourceError
     from meta_eval.base.errors import TemplateError as TemplateError
+    from meta_eval.base.errors import UnreachableError as UnreachableError
     from meta_eval.base.errors import UserError as UserError
     from meta_eval.base.errors import describe_wrong_value as describe_wrong_value
     from meta_eval.base.errors import documented as documented
@@ -271,6 +272,7 @@ if TYPE_CHECKING:
     from meta_eval.pack.backends.base import Backend as Backend
     from meta_eval.pack.backends.base import BackendError as BackendError
     from meta_eval.pack.backends.base import BackendReasons as BackendReasons
+    from meta_eval.pack.backends.base import describe_missing as describe_missing
     from meta_eval.pack.backends.base import load_class as load_class
     from meta_eval.pack.backends.registry import backend_of as backend_of
     from meta_eval.pack.backends.registry import find_backend as find_backend
@@ -321,6 +323,7 @@ if TYPE_CHECKING:
     from meta_eval.pack.prompt_lengths import find_tokenizer_file as find_tokenizer_file
     from meta_eval.pack.prompt_lengths import make_token_counter as make_token_counter
     from meta_eval.pack.punkt import INSTRUCTIONS as INSTRUCTIONS
+    from meta_eval.pack.punkt import need_punkt as need_punkt
     from meta_eval.pack.records.format import ALL as ALL
     from meta_eval.pack.records.format import GUESS as GUESS
     from meta_eval.pack.records.format import LIKELY as LIKELY

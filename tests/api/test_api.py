@@ -79,7 +79,7 @@ VERBS: dict[str, tuple[type, str]] = {
     "init": (InitOptions, "directory"),
     "doctor": (EngineOptions, "pack config engine show_command as_json"),
     "verify": (VerifyOptions, "pack config as_json"),
-    "run": (RunOptions, "config overrides report html as_json"),
+    "run": (RunOptions, "pack config overrides report html as_json"),
     "export": (ExportOptions, "pack config output as_json"),
     "grade": (GradingOptions, "answers pack config as_json"),
     "report": (JudgingOptions, "results max_drop html markdown eval_results view as_json"),

@@ -192,6 +192,23 @@ def test_who_waits_for_the_end_can_interrupt_it(tmp_path: Path, left: str) -> No
     assert "Traceback" not in err
 
 
+def test_ctrl_c_twice_says_that_the_command_was_not_done(tmp_path: Path) -> None:
+    pack = prepare(tmp_path / "work_dir", "meta_gpqa")
+    there = tmp_path / "there"
+    add(pack, f"{THREAD}\nopen({str(there)!r}, 'w').write('here')\ntime.sleep(60)")
+    reseal(pack)
+    running = started("verify", pack)
+    wait_for(lambda: there.exists() and there.read_text() != "")
+    running.send_signal(signal.SIGINT)
+    time.sleep(1)
+    running.send_signal(signal.SIGINT)
+    _, err = running.communicate(timeout=60)
+    assert running.returncode == 130
+    *_, first, second = err.splitlines()
+    assert first == "interrupted: no file is half-written"
+    assert second == "interrupted: the command was at its end; what was still running was stopped"
+
+
 @pytest.fixture
 def at_work(tmp_path: Path) -> tuple[Forked, int]:
     """`verify` in the middle of a pack's code, and its worker."""

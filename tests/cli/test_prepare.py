@@ -212,11 +212,28 @@ def test_the_published_numbers_stand_in_the_manifest_and_foreign_settings_are_ma
     assert [n.same_settings for n in manifest.tasks["meta_math"].reference_scores] == [False]
 
 
+def test_the_sample_has_no_published_numbers_and_its_graders_are_checked_by_the_command_that_is_printed() -> None:
+    configure(tasks="meta_gpqa,meta_math")
+    done = cli("prepare")
+    assert "published" not in done.stderr, "its docs are invented, so no number of a model is one of theirs"
+    _, *words = shlex.split(re.findall("check its graders with: (.+)", done.stderr)[0])
+    assert cli(*words).returncode == 0
+
+
 def test_warnings_are_logged_and_recorded() -> None:
     manifest, notes = make(tasks="meta_mmlu_pretrain,meta_gpqa_cot,meta_gpqa")
     assert manifest.tasks["meta_mmlu_pretrain"].warnings == {"duplicate_prompts": 1}
     assert "meta_gpqa_cot: 1 of 15 rows bring a BOS of their own, which was taken off: the engine adds it" in notes
     assert "meta_gpqa: Meta generated up to 96 tokens; this template allows 2048" in notes
+
+
+def test_an_edited_pack_is_refused_before_any_work_where_the_same_tasks_are_prepared_again() -> None:
+    make(tasks="meta_gpqa")
+    with Path("work_dir/gpqa/gpqa_0shot.yaml").open("a") as file:
+        file.write("# mine\n")
+    done = cli("prepare")
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: work_dir work_dir: gpqa/gpqa_0shot.yaml would be replaced, but was edited")
 
 
 def test_a_copied_and_edited_mmlu_pro_folder_is_a_task() -> None:

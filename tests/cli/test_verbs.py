@@ -89,6 +89,11 @@ def test_without_pack_and_configuration_a_verb_says_how_to_name_or_make_a_pack(
         ("run --set evals_dataset=sample --set tasks=t --set model_name=m --gate g --no-report",
          "--gate: needs the report, which --no-report and --shard turn off. Leave these out"),
         ("prepare --set nokey", "--set nokey: is not of the form key=value. Write it as in --set tasks=meta_ifeval"),
+        ("prepare my.yaml",
+         "meta-eval prepare: takes fewer arguments; unexpected: my.yaml. Name the configuration with --config my.yaml"),
+        ("run c.yaml", "c.yaml: is a file, and a pack is a folder such as work_dir. Name a configuration with --config c"),
+        ("prepare --config folder",
+         "folder: is a folder. Name the file in it: --config folder/eval_config.yaml"),
         ("init file", "file: is a file, not a folder. Name a folder: meta-eval init FOLDER"),
         pytest.param(
             "slurm --shards 0", "--shards: 0 is not a number of shards. Write 1 or more",
@@ -97,7 +102,9 @@ def test_without_pack_and_configuration_a_verb_says_how_to_name_or_make_a_pack(
     ],
 )  # fmt: skip
 def test_a_wrong_value_is_said_with_the_next_step(words: str, message: str, tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
+    for file in ("file", "c.yaml", "folder/eval_config.yaml"):
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).touch()
     done = cli(*words.split(), cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert f"error: {message}" in done.stderr
@@ -111,6 +118,9 @@ def test_a_wrong_value_is_said_with_the_next_step(words: str, message: str, tmp_
         ("org/new-7b-instruct", "meta_gpqa", ""),
         ("org/New-7B-Base", "meta_gpqa,meta_mmlu_pretrain", "for instruct models: meta_gpqa"),
         ("org/new-7b", "meta_gpqa", ""),
+        ("Qwen/Qwen2.5-7B-Instruct", "meta_gpqa", "is the name of no Llama, and the prompts are written in Llama 3's"),
+        ("org/Qwen-7B", "meta_mmlu_pretrain", ""),
+        ("org/DeepSeek-R1-Distill-Llama-8B", "meta_gpqa", ""),
         pytest.param(
             "./no_such_model",
             "meta_gpqa",
@@ -163,3 +173,23 @@ def test_below_what_is_printed_stands_what_follows(words: str, printed: str, the
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(printed) and len(done.stdout.splitlines()) <= 1
     assert done.stderr.splitlines()[-1].startswith(then)
+
+
+@pytest.mark.parametrize(
+    ("verb", "called", "rest"),
+    [
+        ("run", "ask.pipeline.prepare_pack", "; the same command goes on from what is saved"),
+        ("prepare", "pack.records.preparation.prepare_config", ""),
+    ],
+)
+def test_an_interrupt_says_whether_the_same_command_goes_on(
+    verb: str, called: str, rest: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(f"meta_eval.{called}", interrupt)
+    keys = ("model_name=m", "evals_dataset=x", "tasks=x", "backend=server")
+    done = cli(verb, *(word for key in keys for word in ("--set", key)), cwd=tmp_path)
+    assert done.returncode == 130
+    assert done.stderr.splitlines()[-1] == f"interrupted: no file is half-written{rest}"

@@ -12,6 +12,7 @@ import pytest
 from command import cli
 from forked import forked
 from marks import thorough
+from noted import noted
 from packs import Doc, edit, edit_docs, look_at, prepare, punkt_data, read_docs, reseal, tree, write_docs, yaml_of
 from places import TEMPLATES
 from rows import make_row, write_rows
@@ -19,11 +20,11 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from meta_eval.base.errors import UserError
 from meta_eval.doctor.check import Finding
-from meta_eval.doctor.lm_eval_probe import NEEDS_PUNKT
 from meta_eval.doctor.pack_checks import check_files, check_output, check_pack, check_written_pack
 from meta_eval.doctor.prompt_checks import check_prompts
 from meta_eval.pack.integrity import check_unchanged as check_integrity
 from meta_eval.pack.manifest import read_manifest
+from meta_eval.pack.punkt import NEEDS_PUNKT
 
 TASKS = "meta_gpqa_cot,meta_mmlu_pro_instruct,meta_math_hard,meta_ifeval,meta_mmlu_pretrain,meta_human_eval"
 SPECIAL = ("<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>")
@@ -298,6 +299,19 @@ def test_a_user_without_a_home_has_no_data_there(tmp_path: Path, monkeypatch: py
     monkeypatch.delenv("HOME")
     monkeypatch.setattr("pwd.getpwuid", nobody)
     assert read_manifest(ifeval_pack(tmp_path, "punctuation:no_comma")).includes_punkt is False
+
+
+@pytest.mark.plugin("meta")
+@pytest.mark.parametrize(
+    ("instruction", "count"), [("punctuation:no_comma", 0), ("length_constraints:number_sentences", 1)]
+)
+def test_prepare_says_that_punkt_is_lacking_only_where_a_doc_needs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, instruction: str, count: int
+) -> None:
+    monkeypatch.setattr("meta_eval.pack.punkt._places", lambda: iter(()))
+    with noted() as notes:
+        ifeval_pack(tmp_path, instruction)
+    assert sum("punkt_tab is not on this machine" in note for note in notes) == count
 
 
 def test_a_pack_without_ifeval_says_nothing_of_punkt(pack: Path, tmp_path: Path) -> None:

@@ -207,6 +207,15 @@ def test_docs_that_exclude_no_drop_at_all_forbid_ship_and_are_named() -> None:
     )  # fmt: skip
 
 
+def test_subtasks_that_exclude_no_drop_stand_behind_their_task_once_without_their_prefix() -> None:
+    subtasks = {
+        name: drop_of(0, 0, 5) for name in ("math.algebra", "math.geometry", "math.numbers", "math.precalculus")
+    }
+    decision = decide_outcome([replace(evidence(10, 10, 12_000, "meta_math"), subtasks=subtasks)])
+    (reason,) = decision.reasons
+    assert reason == "too few docs or clusters to exclude any drop: meta_math: algebra, geometry, numbers and 1 more"
+
+
 @pytest.mark.parametrize(
     ("lost", "reason"), [(45, "worse: mmlu, law by 6.6 points"), (27, "not ruled out: a loss beyond the cap, up to 5.")]
 )

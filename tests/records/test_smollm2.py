@@ -50,7 +50,7 @@ def test_its_recorded_run_is_prepared_and_every_verdict_agrees(tmp_path: Path) -
 
 def test_its_model_is_linked_from_the_package_that_brings_it(tmp_path: Path, package: Path) -> None:
     done = cli("init", "place", "--example", "smollm2", cwd=tmp_path)
-    assert done.returncode == 0 and "next: meta-eval run" in done.stderr
+    assert done.returncode == 0 and "next: cd place && meta-eval run" in done.stderr
     assert (tmp_path / "place" / "small.gguf").resolve() == package / "small.gguf"
     again = cli("init", "place", "--example", "smollm2", cwd=tmp_path)
     assert again.returncode == 2 and "already exists" in again.stderr

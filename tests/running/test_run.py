@@ -6,13 +6,14 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command import cli
 from fake_model import FakeClient, model_folder, says
 from golden import verdicts
 from marks import few
@@ -356,9 +357,31 @@ def test_an_engine_that_is_not_installed_is_said_before_the_hub_is_asked(
     asked: list[str] = []
     monkeypatch.setattr("meta_eval.pack.hub.download_model_files", lambda name, *_: asked.append(name))
     monkeypatch.setattr("meta_eval.pack.backends.base.find_spec", lambda _: None)
-    with pytest.raises(BackendError, match=re.escape("pip install 'vllm>=0.18', or use a server")):
+    with pytest.raises(
+        BackendError, match=re.escape("backend vllm: vllm is not installed. pip install 'vllm>=0.18' on")
+    ):
         run(config(model_name="org/nobody-has-it"))
     assert not asked
+
+
+@pytest.mark.plugin("engines")
+@pytest.mark.plugin("stand_in")
+@pytest.mark.parametrize(
+    ("settings", "where"),
+    [(("data_parallel_size=4",), "backend vllm"), ((), "backend vllm"), (("backend=server", "serve=true"), "serve")],
+)
+def test_without_an_engine_the_message_names_the_backend_and_the_ways_without_a_gpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: Sequence[str], where: str
+) -> None:
+    monkeypatch.setattr("meta_eval.pack.backends.base.find_spec", lambda _: None)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    keys = ("model_name=a/b", "evals_dataset=sample", "tasks=x", *settings)
+    words = [word for key in keys for word in ("--set", key)]
+    done = cli("run", *words, cwd=tmp_path)
+    assert done.returncode == 2
+    assert f"error: {where}: vllm is not installed. pip install 'vllm>=0.18' on a machine with a GPU" in done.stderr
+    for way in ("pip install '.[vllm]'", "--set backend=recorded", "--set backend=server --set base_url="):
+        assert way in done.stderr
 
 
 def test_a_run_makes_the_baseline_once_and_again_when_it_is_stale(place: Path, client: type[FakeClient]) -> None:

@@ -90,14 +90,21 @@ def test_the_deliberate_disagreements_are_found_and_no_others(task: str, sample:
     assert proof["total"]["docs"] == entry.docs
 
 
+def table_heading(text: str) -> str:
+    return next(line for line in text.splitlines() if line.startswith("task "))
+
+
 def test_the_command_line_says_it_in_eighty_columns_and_nothing_else(verified: Any) -> None:
     done, proof, _ = verified
     assert done.returncode == 1  # a dozen docs and a deliberate disagreement are below 0.99
     assert proof["passed"] is False
     below = sum(item["status"] == "below" for item in json.loads(done.stdout)["tasks"].values())
     of = len(json.loads(done.stdout)["tasks"])
-    assert done.stderr.rstrip().splitlines()[-1].startswith(f"not passed: {below} of {of} tasks below")
-    assert re.search(r"^meta_gpqa_cot +15 +46\.7 +40\.0 +32\.8 +93\.3 +1 +0 +5$", done.stderr, re.MULTILINE)
+    *_, counts, hint = done.stderr.rstrip().splitlines()
+    assert counts.startswith(f"not passed: {below} of {of} tasks below")
+    assert "of the embedded sample are wrong on purpose" in hint and "--min-agreement 0.8`" in hint
+    assert "publ" not in table_heading(done.stderr), "invented docs have no published number"
+    assert re.search(r"^meta_gpqa_cot +15 +46\.7 +40\.0 +93\.3 +1 +0 +5$", done.stderr, re.MULTILINE)
     assert re.search(r"^  boolean_expressions +6 +66\.7 +50\.0 ", done.stderr, re.MULTILINE)
     assert "below: meta_gpqa_cot: agreement 0.9333 (14 of 15 docs) is below 0.99" in done.stderr
     table = done.stderr[done.stderr.index("task ") : done.stderr.index("percent; ")]
@@ -123,7 +130,10 @@ def test_the_demo_passes_with_an_agreement_for_a_dozen_docs(small_pack: Path, tm
     )  # fmt: skip
     assert done.returncode == 0
     assert done.stdout.splitlines()[-1] == "passed: 3 of 3 tasks passed"
-    assert done.stderr.splitlines()[-1] == "next: `meta-eval run`, or the lm_eval command that prepare printed"
+    assert (
+        done.stderr.splitlines()[-1]
+        == f"next: `meta-eval run {small_pack}`, or the lm_eval command that prepare printed"
+    )
     done = cli("verify", small_pack.name, "--min-agreement", "0.8", "--tasks", LETTERS, cwd=small_pack.parent)
     assert f" disagreements are in {small_pack.name}.verify; " in done.stdout, (
         "below the working directory paths are short"
@@ -149,7 +159,7 @@ def test_what_is_no_verdict_is_compared_with_its_reading_and_shown_as_no_score(v
     assert task["their_score"] is None
     result = [json.loads(line) for line in Path(task["file"]).read_text(encoding="utf-8").splitlines()]
     assert {line["why"] for line in result} == {"reads otherwise"}
-    assert "ifeval__strict: is_correct does not say whether an answer is right" in done.stderr
+    assert "ifeval__strict: Meta's is_correct is no verdict on the answer; agree compares" in done.stderr
 
 
 def test_the_score_is_the_published_metric_by_the_tasks_own_aggregation(sample: Path, verified: Any) -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from meta_eval.ask.grading import Graded
     from meta_eval.ask.pipeline import RunResult
     from meta_eval.ask.request_export import Exported
+    from meta_eval.harness.settings import RunSettings
     from meta_eval.pack.config import Config
     from meta_eval.pack.records.preparation import Prepared
 
@@ -67,8 +68,9 @@ def prepare(
 @documented
 @apart
 def run(
-    config: Config | Path | str,
+    config: Config | Path | str | None = None,
     *,
+    pack: Path | str | None = None,
     model: str | None = None,
     options: RunOptions | None = None,
     progress: Progress | None = None,
@@ -84,7 +86,9 @@ def run(
         print(report(ran.graded.results, pack=ran.pack).summary)
 
     Args:
-        config: The configuration or its YAML file. An existing pack with the same settings is reused.
+        config: The configuration or its YAML file. An existing pack with the same settings is reused. None means
+            ``eval_config.yaml``.
+        pack: A pack to run as it is, with its own settings. The configuration is then not read.
         model: A model of the configuration. None means the first.
         options: The attributes of `meta_eval.ask.ask_options.RunOptions`.
         progress: Called with the current step, the number of answers, and the total.
@@ -94,10 +98,15 @@ def run(
         UserError: An error that the user can fix. Earlier answers are kept; the same call resumes.
     """
     from meta_eval.api.stop_rules import read_stop_rules
+    from meta_eval.ask.pipeline import read_run_settings
     from meta_eval.ask.pipeline import run_pack as ask
-    from meta_eval.pack.config import open_config
+    from meta_eval.pack.config import CONFIG_OBJECT, open_config
 
-    settings, place = open_config(config)
+    settings: Config | RunSettings
+    if pack is None:
+        settings, place = open_config(config or DEFAULT_CONFIG)
+    else:
+        settings, place = read_run_settings(Path(pack), ()), CONFIG_OBJECT
     chosen = (options or RunOptions()).updated(**keywords)
     with display_logs(progress):
         return ask(

@@ -37,7 +37,7 @@ from meta_eval.harness.provenance import merge_endpoint_notes
 from meta_eval.harness.settings import RunSettings, Settings
 from meta_eval.pack.backends.base import Backend
 from meta_eval.pack.backends.registry import backend_of
-from meta_eval.pack.config import CONFIG_OBJECT, Config, ValuePlace, open_config, override_settings
+from meta_eval.pack.config import CONFIG_OBJECT, NEW_PACK, Config, ValuePlace, open_config, override_settings
 from meta_eval.pack.integrity import check_unchanged
 from meta_eval.pack.manifest import MANIFEST, Manifest, read_manifest
 from meta_eval.pack.pack_builder import make_prepared_from
@@ -62,6 +62,9 @@ _NO_MATTER = _FREE | {"limit"}
 
 # Settings of the pack that do not affect answers.
 _OF_PACK = frozenset(("tasks", "include_path", "runs_code"))
+
+# Settings that a run of a named pack may change: the report judges by the pack's own margin and weights.
+_OF_RUN = _FREE - {"margin", "weights"} | {"backend", "dtype", "model_args", "model_name", "tensor_parallel_size"}
 
 # Called with a completely answered task, its scores, 0 to 1 by ``metric,filter``, and the docs that they are of.
 Scored = Callable[[str, dict[str, float], Collection[int]], None]
@@ -123,7 +126,7 @@ class RunResult:
 
 
 def run_pack(
-    config: Config,
+    config: Config | RunSettings,
     options: RunOptions,
     *,
     model: str | None = None,
@@ -136,6 +139,7 @@ def run_pack(
 
     Args:
         config: What to evaluate and how. A pack that lies in its work_dir and is of the same settings is used as it is.
+            Or the settings of a pack that is there, as `read_run_settings` gives them.
         options: What is asked, and how it is graded.
         model: The model of the configuration to use; None for the first. All use the same pack.
         config_place: Where its values were written, for messages.
@@ -152,9 +156,7 @@ def run_pack(
     shard, grade_only = options.shard, options.grade_only
     if not grade_only:
         _check_engine(config, model or config.model_name)
-    pack = prepare_pack(config, config_place, edited=options.edited)
-    manifest = read_manifest(pack)
-    settings = settings_of(manifest, config)
+    pack, manifest, settings = _open_pack(config, config_place, edited=options.edited)
     if model is not None:
         settings = settings.model_copy(update={"model_name": model})
     grading = Grading(pack, options)
@@ -212,7 +214,20 @@ def run_pack(
     return done
 
 
-def _check_engine(config: Config, model: str) -> None:
+def _open_pack(
+    config: Config | RunSettings, config_place: ValuePlace, *, edited: bool
+) -> tuple[Path, Manifest, RunSettings]:
+    if isinstance(config, RunSettings):
+        pack = Path(config.include_path)
+        manifest = read_manifest(pack)
+        check_unchanged(pack, manifest, edited=edited)
+        return pack, manifest, config
+    pack = prepare_pack(config, config_place, edited=edited)
+    manifest = read_manifest(pack)
+    return pack, manifest, settings_of(manifest, config)
+
+
+def _check_engine(config: Settings, model: str) -> None:
     """Refuse an engine or a model that is not on this machine, or a key that is not set, before a pack is made.
 
     Raises:
@@ -359,6 +374,24 @@ def prepare_pack(config: Config, config_place: ValuePlace, *, edited: bool) -> P
 
     prepare_config(config, config_place)
     return pack
+
+
+def read_run_settings(pack: Path, overrides: Sequence[str]) -> RunSettings:
+    """The settings of a pack that is run as it is, whatever a configuration says.
+
+    Args:
+        pack: The pack.
+        overrides: ``KEY=VALUE`` each, of the model, its engine and the run.
+
+    Raises:
+        UserError: The folder is not a pack, or an override would need another pack.
+    """
+    made = read_manifest(pack).run_settings
+    settings = override_settings(made, overrides)
+    changed = [name for name in Settings.model_fields if getattr(settings, name) != getattr(made, name)]
+    if fixed := [name for name in changed if name not in _OF_RUN]:
+        raise ConfigError(f"cannot change {fixed[0]}: the pack was made with it", where="--set", hint=NEW_PACK)
+    return settings.model_copy(update={"include_path": str(pack)})
 
 
 def find_pack(

@@ -174,12 +174,28 @@ def suggest_name(word: str, names: Iterable[str]) -> str:
     if len(word) > _LONGEST_WORD:  # too long for a typo, and the comparison takes quadratic time
         return ""
     known = sorted({name for name in names if len(name) <= _LONGEST_WORD})
-    near = get_close_matches(word, known, n=1, cutoff=_TYPO) or [
-        *get_close_matches(word, known, cutoff=0.6),
-        *(name for name in known if len(word) >= _SHORTEST_PART and word in name),
-    ]
+    near = (
+        _find_squeezed(word, known)
+        or get_close_matches(word, known, n=1, cutoff=_TYPO)
+        or [
+            *get_close_matches(word, known, cutoff=0.6),
+            *(name for name in known if len(word) >= _SHORTEST_PART and word in name),
+        ]
+    )
     shown = [repr(name) for name in list(dict.fromkeys(near))[:3]]
     return f"; did you mean {' or '.join(filter(None, (', '.join(shown[:-1]), shown[-1])))}?" if shown else ""
+
+
+def _find_squeezed(word: str, known: Sequence[str]) -> list[str]:
+    """The names that hold a word but for its separators: ``mmlu_pro`` for ``mmlupro``."""
+    squeezed = _squeeze(word)
+    if len(squeezed) < _SHORTEST_PART or any(word in name for name in known):
+        return []
+    return [name for name in known if squeezed in _squeeze(name)]
+
+
+def _squeeze(name: str) -> str:
+    return re.sub(r"[\W_]+", "", name.lower())
 
 
 # What follows "Input should be ", and what a value must be.

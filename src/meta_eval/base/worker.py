@@ -237,7 +237,8 @@ class _Watch:
             if got and got[0] != signal.SIGCHLD:
                 if self.code is not None:
                     self._kill()
-                    _write("interrupted: the command was done; only code of a template or a pack was still running")
+                    done = "at its end" if self.code == _INTERRUPTED else "done"
+                    _write(f"interrupted: the command was {done}; what was still running was stopped")
                     return _INTERRUPTED
                 # Ctrl-C in a terminal reaches the worker itself.
                 if got[1]:

@@ -7,6 +7,7 @@ check failed, 2 an error that the user can fix, 3 undecided, 70 a bug of meta-ev
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from functools import cache
 from itertools import groupby
 from pathlib import Path
@@ -39,7 +40,7 @@ VERBS = (
     Verb("doctor", "Check a pack and this machine, or an engine with --engine.", f"{_CLI}.doctor:doctor",
          panel="Make and verify"),
     Verb("run", "Run the model and judge it. Rerun the same command to resume.", f"{_CLI}.run:run", "meta_eval.api:run",
-         panel="Run"),
+         panel="Run", resumes=True),
     Verb("export", "Write the requests of a pack for other tools.", f"{_CLI}.export:export",
          "meta_eval.api:export", panel="Run"),
     Verb("grade", "Grade answers that another tool made, as lm_eval would.", f"{_CLI}.grade:grade",
@@ -158,8 +159,8 @@ def _run() -> int:  # noqa: PLR0911 (one for each way to end)
         return _interrupted() if code == _INTERRUPTED else int(code or 0)
     except UserError as error:
         return _end(str(error))
-    except (KeyboardInterrupt, typer.Abort):
-        return _interrupted()
+    except (KeyboardInterrupt, typer.Abort) as end:
+        return _interrupted(is_said=hasattr(end, "kept"))
     except OSError as error:
         return _end(str(refused(error)))
     except SystemExit as error:  # raised by typer for a closed pipe, or by a template or its libraries
@@ -201,10 +202,20 @@ def _end(message: str) -> int:
     return 2
 
 
-def _interrupted() -> int:
+def _interrupted(*, is_said: bool = False) -> int:
+    """Say how an interrupted command ends.
+
+    Args:
+        is_said: Whether the verb has said what is saved, and that the same command resumes.
+    """
     from meta_eval.cli.console import err
 
-    err.print("interrupted: no file is half-written")
+    verb = None
+    with suppress(UserError):
+        verb = find_verb(sys.argv[1], VERBS) if sys.argv[1:] else None
+    resumes = verb is not None and verb.resumes and not is_said
+    more = "; the same command goes on from what is saved" if resumes else ""
+    err.print(f"interrupted: no file is half-written{more}", soft_wrap=True)
     return _INTERRUPTED
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from collections.abc import Mapping
 from importlib.util import find_spec
@@ -44,7 +45,9 @@ def init(
         _write({name: assets.asset_path(name) for name in _FILES}, directory)
         page = assets.asset_path("docs/reference/configuration.md")
         err.print(f"keys explained: {page}", soft_wrap=True)
-        err.print("next: edit eval_config.yaml, then run `meta-eval prepare`")
+        err.print(
+            f"next: edit {directory / 'eval_config.yaml'}, then run `{_in(directory)}meta-eval prepare`", soft_wrap=True
+        )
         return
     if example not in _EXAMPLES:
         raise ConfigError(f"unknown example {example!r}", where="--example", hint=f"Examples: {', '.join(_EXAMPLES)}")
@@ -53,7 +56,12 @@ def init(
         raise ConfigError("its model is not installed", where=f"--example {example}", hint=f"Run `{_INSTALL_MODEL}`")
     files = {name: assets.asset_path(f"{example}/{name}") for name in _EXAMPLE_FILES}
     _write({**files, model.name: model}, directory)
-    err.print("next: meta-eval run")
+    err.print(f"next: {_in(directory)}meta-eval run", soft_wrap=True)
+
+
+def _in(directory: Path) -> str:
+    """What a command there begins with."""
+    return "" if directory == _HERE else f"cd {shlex.quote(str(directory))} && "
 
 
 def find_model_file(package: str) -> Path | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
@@ -16,6 +17,7 @@ from meta_eval.cli import options
 from meta_eval.cli.console import err, show_progress, warn
 from meta_eval.cli.streams import print_result
 from meta_eval.cli.verb import find_next_command
+from meta_eval.cli.verify import make_verify_command
 from meta_eval.pack.pack_options import PrepareOptions
 
 if TYPE_CHECKING:
@@ -72,6 +74,7 @@ def prepare(
         if check.status == "failed":
             warn(str(check))
     err.print(_table(manifest))
+    _print_units(manifest)
     _print_trust(manifest)
     print_left_out(manifest)
     planned = None
@@ -100,14 +103,19 @@ def prepare(
         if serve:
             err.print("start the server with:")
             err.print(shlex.join(serve), soft_wrap=True, highlight=False, markup=False)
+        wrote = f"wrote {prepared.work_dir}"
+        if any(entry.has_recorded_answers for entry in manifest.tasks.values()):
+            graders = make_verify_command(prepared.work_dir, of_sample=_is_invented(manifest))
+            err.print(f"{wrote}; check its graders with: {graders}", soft_wrap=True, markup=False)
+            wrote = ""
         if manifest.command:
-            err.print(f"wrote {prepared.work_dir}; paste this to run it:")
+            err.print(f"{wrote}; paste this to run it:".removeprefix("; "), markup=False)
             print_result(shlex.join(manifest.command))
             after = ("meta-eval", "report", manifest.run_settings.output_path, "--pack", prepared.work_dir)
             err.print(f"then: {shlex.join(after)}", soft_wrap=True)
         else:
             err.print(
-                f"wrote {prepared.work_dir}; {manifest.no_command}. next: {_name_next(manifest, prepared.work_dir)}",
+                f"{wrote}; {manifest.no_command}. next: {_name_next(manifest, prepared.work_dir)}".removeprefix("; "),
                 soft_wrap=True,
                 markup=False,
             )
@@ -117,7 +125,7 @@ def _name_next(manifest: Manifest, pack: str) -> str:
     """The next command: `run`, or what a verb says of a pack that its backend can score but not answer."""
     kinds, chats = manifest.backend.kinds, all(entry.asked_as == "chat" for entry in manifest.tasks.values())
     after = find_next_command("score", pack) if chats and "chat" not in kinds and "force" in kinds else None
-    return after or "meta-eval run"
+    return after or shlex.join(["meta-eval", "run", pack])
 
 
 def _read_rules(gate: Path | None) -> Gate | None:
@@ -160,6 +168,9 @@ def _is_invented(manifest: Manifest) -> bool:
     """Whether the pack is of invented docs, as those of a sample, which is no benchmark to plan."""
     return all(entry.invented for entry in manifest.tasks.values())
 
+
+# How the length of a prompt is known, its sign, and what that means.
+_SIGNS = (("counted", "", ""), ("bound", "<", "at most"), ("estimated", "~", "estimated"))
 
 # Tasks of a level that are named in a line; of more the number is given.
 _NAMED = 3
@@ -220,19 +231,31 @@ def _table(manifest: Manifest) -> Table:
     table.add_column("task", no_wrap=True)
     for heading in ("docs", "prompt", "answer"):
         table.add_column(heading, justify="right", no_wrap=True, min_width=6)
-    scores = [score for entry in manifest.tasks.values() for score in entry.reference_scores]
-    table.add_column("recorded" if scores and all(score.origin == "recorded" for score in scores) else "published")
+    scores = [score for entry in manifest.tasks.values() for score in entry.shown_scores]
+    if not _is_invented(manifest):
+        table.add_column("recorded" if scores and all(score.origin == "recorded" for score in scores) else "published")
     for name, entry in manifest.tasks.items():
         length = entry.longest_prompt
-        sign = {"counted": "", "bound": "<", "estimated": "~"}[length.method]
+        sign = next(sign for method, sign, _ in _SIGNS if method == length.method)
         table.add_row(
             name,
             f"{entry.docs:,}",
             f"{sign}{length.tokens:,}",
             f"{length.max_gen_toks:,}" if length.max_gen_toks else "-",
-            ", ".join(map(_number, entry.reference_scores)) or "-",
+            *([] if _is_invented(manifest) else [", ".join(map(_number, entry.shown_scores)) or "-"]),
         )
     return table
+
+
+def _print_units(manifest: Manifest) -> None:
+    """Say what the columns prompt and answer count."""
+    methods = {entry.longest_prompt.method for entry in manifest.tasks.values()}
+    signs = [f"{sign} {meaning}" for method, sign, meaning in _SIGNS if method in methods and sign]
+    err.print(f"in tokens: the longest prompt{_in_brackets(signs)}, and the limit of an answer", style="dim")
+
+
+def _in_brackets(words: Sequence[str]) -> str:
+    return f" ({', '.join(words)})" if words else ""
 
 
 def _number(number: ReferenceScoreEntry) -> str:

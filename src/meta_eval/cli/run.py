@@ -23,6 +23,8 @@ from meta_eval.cli.verify import Steps
 
 if TYPE_CHECKING:
     from meta_eval.ask.pipeline import RunResult
+    from meta_eval.harness.settings import RunSettings
+    from meta_eval.pack.config import Config
     from meta_eval.reports.report import Report
     from meta_eval.stats.sequential import State
 
@@ -32,7 +34,8 @@ _EVERY = 30.0
 
 @options.spread_options()
 def run(
-    config: Path = options.CONFIG,
+    pack: Path | None = options.PACK,
+    config: Path = options.CONFIG_OF_PACK,
     overrides: list[str] = options.OVERRIDES,
     *,
     chosen: RunOptions,
@@ -44,7 +47,8 @@ def run(
 ) -> None:
     """Run the configured model, grade its answers, and judge the run.
 
-    If needed, it prepares the pack first. If it stops, it keeps every answer. Rerun the same command to resume.
+    Without PACK, it prepares the pack first if that is needed. A named pack is run as it is.
+    If it stops, it keeps every answer. Rerun the same command to resume.
 
     Exit codes: 0 done, 1 requests failed permanently or answers are missing or cannot be graded, 2 an error that you
     can fix, 130 interrupted. With --gate: 0 SHIP, 1 DON'T SHIP, 3 UNDECIDED. Of several models the worst counts: 2
@@ -52,22 +56,27 @@ def run(
 
     Example: meta-eval run --set model_name=org/model --set tasks=mmlu
     """
+    from meta_eval.ask.pipeline import read_run_settings
     from meta_eval.base.outputs import check_outputs
     from meta_eval.judge.decide import find_worst_code
     from meta_eval.judge.gate import read_gate
-    from meta_eval.pack.config import open_config
+    from meta_eval.pack.config import CONFIG_OBJECT, open_config
 
-    settings, place = open_config(config, overrides)
+    settings: Config | RunSettings
+    if pack is None:
+        settings, place = open_config(config, overrides)
+        work_dir, models = Path(settings.work_dir), [settings.model_name, *settings.other_models]
+    else:
+        settings, place = read_run_settings(pack, overrides), CONFIG_OBJECT
+        work_dir, models = pack, [settings.model_name]
     makes_report = report and chosen.shard[1] == 1
     gate = None if chosen.gate is None else Path(chosen.gate)
     _check_report(makes_report, html, gate)
     if gate is not None:
         read_gate(gate)  # fail now, not after hours
-    work_dir = Path(settings.work_dir)
     check_outputs((html,), [config, work_dir, gate])
     if chosen.grade_only and chosen.shard[1] > 1:
         raise ConfigError("cannot grade a single shard", where="--grade-only", hint="Leave --shard out")
-    models = [settings.model_name, *settings.other_models]
     from meta_eval.api.stop_rules import read_stop_rules
     from meta_eval.ask.pipeline import Interrupted
     from meta_eval.ask.pipeline import run_pack as ask
@@ -207,7 +216,9 @@ def _score(pack: Path, task: str, scores: dict[str, float], docs: Collection[int
     entry = read_manifest(pack).tasks[task]
     whose, shown = "Meta published" if entry.record is None else "recorded", []
     for number in entry.reference_scores:
-        if number.metric in scores:
+        if number.metric in scores and entry.invented:
+            shown.append(f"{scores[number.metric] * 100:.1f} ({number.metric})")
+        elif number.metric in scores:
             other, of = number.value, "" if number.same_settings else ", with other settings"
             if len(docs) < entry.docs:
                 of_same = score_recorded_docs(pack, entry, number, docs)
@@ -236,7 +247,9 @@ def _finish(ran: RunResult, pack: Path, judged: Report | None, *, as_json: bool)
         warn(f"unanswered: {listed}. Rerun without --grade-only, or rerun the shards, to ask them")
     if ran.graded is None:
         files = " ".join(map(str, ran.answers))
-        err.print(f"wrote {files}. When all shards are done, grade them with: meta-eval run", soft_wrap=True)
+        err.print(
+            f"wrote {files}. When all shards are done, grade them with the same command without --shard", soft_wrap=True
+        )
     else:
         where = ran.graded.results
         judge = "" if judged else f"; judge it with: meta-eval report {where.parent} --pack {pack}"

@@ -21,7 +21,7 @@ def describe_usage_error(error: Any) -> UserError:
     words = error.format_message()
     hint = f"See `{command} --help`"
     for where, what in _explain(error, context, command):
-        return UserError(what, where=where, hint=hint)
+        return UserError(what, where=where, hint=_suggest_config(what, context) or hint)
     return UserError(words[:1].lower() + words[1:].rstrip("."), where=command, hint=hint)
 
 
@@ -47,6 +47,14 @@ def _explain(error: Any, context: Any, command: str) -> Iterable[tuple[str, str]
         yield command, f"there is no command {name!r}{suggest_name(name, context.command.list_commands(context))}"
     elif words.startswith("Got unexpected extra"):
         yield command, f"takes fewer arguments; unexpected: {words.partition('(s) (')[2].rstrip(')')}"
+
+
+def _suggest_config(what: str, context: Any) -> str | None:
+    """What to do with a configuration that is no argument of the verb; None where there is none."""
+    words = what.partition("unexpected: ")[2].split()
+    takes_config = context is not None and any("--config" in param.opts for param in context.command.params)
+    named = next((word for word in words if word.endswith((".yaml", ".yml"))), None)
+    return f"Name the configuration with --config {named}" if takes_config and named else None
 
 
 def _name(param: Any) -> str:

@@ -41,6 +41,9 @@ class Verb:
     panel: Panel = "Extend"
     """The heading under which help lists it."""
 
+    resumes: bool = False
+    """Whether the same command goes on from what an interrupted one has saved."""
+
     next_after: Mapping[str, str] = field(default_factory=dict)
     """Its arguments where another command names it as the next, by what that one has made: ``forced`` requests, or a
     pack that the backend can only ``score``. ``{pack}`` stands for the pack."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections import Counter
 from collections.abc import Sequence
 from operator import attrgetter
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from meta_eval.pack.verify import Proof, TaskProof
     from meta_eval.pack.verify.tallies import Tally
 
+
+# The agreement that the embedded sample reaches, in which some recorded verdicts are wrong on purpose.
+_OF_SAMPLE = "0.8"
 
 # Of `verify --json`.
 SCHEMA_VERSION = 2
@@ -103,6 +107,16 @@ class Steps:
         self._name = name
 
 
+def make_verify_command(pack: str, *, of_sample: bool) -> str:
+    """The command to paste that verifies a pack.
+
+    Args:
+        pack: The pack.
+        of_sample: Whether its docs are those of the embedded sample.
+    """
+    return shlex.join(["meta-eval", "verify", pack, *(["--min-agreement", _OF_SAMPLE] if of_sample else [])])
+
+
 def _show(proof: Proof, out: Console) -> None:
     checked = {name: result for name, result in proof.tasks.items() if result.tallies is not None}
     if checked:
@@ -124,8 +138,16 @@ def _show(proof: Proof, out: Console) -> None:
         out.print(f"edited after prepare: {join_names(proof.edited)}", style="bold red", soft_wrap=True)
         word += " (edited pack)"
     out.print(f"{word}: {_counts(proof)}", style="bold", soft_wrap=True)
+    if any(result.status == "below" and result.entry.invented for result in proof.tasks.values()):
+        again = make_verify_command(_shorten_path(proof.pack), of_sample=True)
+        err.print(
+            f"some recorded verdicts of the embedded sample are wrong on purpose: `{again}` allows for them",
+            soft_wrap=True,
+        )
     if proof.passed and not proof.regraded:
-        err.print("next: `meta-eval run`, or the lm_eval command that prepare printed")
+        edited = ["--edited"] if proof.edited else []
+        again = shlex.join(["meta-eval", "run", _shorten_path(proof.pack), *edited])
+        err.print(f"next: `{again}`, or the lm_eval command that prepare printed", soft_wrap=True)
 
 
 def _counts(proof: Proof) -> str:
@@ -147,12 +169,13 @@ def _table(proof: Proof, checked: dict[str, TaskProof]) -> Table:
     whose = _whose(proof)
     reference = "saved" if proof.regraded else whose
     meta = (whose,) if proof.regraded else ()
+    numbers = _has_numbers(proof)
     for heading in (
         "docs",
         "ours",
         reference,
         *meta,
-        "publ.",
+        *(["publ."] if numbers else []),
         "agree",
         "ours\nonly",
         f"{reference}\nonly",
@@ -164,26 +187,34 @@ def _table(proof: Proof, checked: dict[str, TaskProof]) -> Table:
             continue
         number = result.published
         published = f"{number.value:.1f}" + ("" if number.same_settings else "*") if number else "-"
+        published = "-" if result.entry.invented else published
         scores = [result.graded_score, result.mean(attrgetter("reference_score"))]
         scores += [result.mean(attrgetter("meta_score"))] if proof.regraded else []
         table.add_row(
             name + (" (m)" if result.averaging == "macro" else " (4)" if result.averaging == "mean of four" else ""),
-            *_cells(result.tallies.total, scores, published),
+            *_cells(result.tallies.total, scores, *([published] if numbers else [])),
             style=None if result.status == "passed" else CAUTION if result.status == "not checked" else "red",
         )
         subtasks = result.tallies.subtasks
         for subtask, tally in subtasks.items() if len(subtasks) > 1 else ():
             scores = [tally.graded_score, tally.reference_score, *([tally.meta_score] if proof.regraded else [])]
             scores = scores if result.compares_verdicts else [None] * len(scores)
-            table.add_row("  " + _short(subtask, subtasks), *_cells(tally, scores, ""), style="dim")
+            table.add_row(
+                "  " + _short(subtask, subtasks), *_cells(tally, scores, *([""] if numbers else [])), style="dim"
+            )
     return table
 
 
-def _cells(tally: Tally, scores: Sequence[float | None], published: str) -> tuple[str, ...]:
+def _has_numbers(proof: Proof) -> bool:
+    """Whether there is a column of published numbers. Invented docs have none."""
+    return not all(result.entry.invented for result in proof.tasks.values() if result.tallies is not None)
+
+
+def _cells(tally: Tally, scores: Sequence[float | None], *published: str) -> tuple[str, ...]:
     return (
         f"{tally.docs:,}",
         *map(_percent, scores),
-        published,
+        *published,
         _percent(tally.agreement, 2 if tally.compared >= 1000 else 1),
         f"{tally.graded_only:,}",
         f"{tally.reference_only:,}",
@@ -212,18 +243,19 @@ def _legend(proof: Proof) -> list[str]:
     of_record = _whose(proof) != "Meta"
     reference = "rec.: mean of the recorded verdicts" if of_record else "Meta: mean of its recorded verdicts"
     publ = "the record's score" if of_record else "published number"
-    lines = [f"percent; {saved}{reference}; publ.: {publ}; ours: in its metric"]
+    ours = f"publ.: {publ}; ours: in its metric" if _has_numbers(proof) else "ours: in the metric of the task"
+    lines = [f"percent; {saved}{reference}; {ours}"]
     if of_record and not proof.regraded:
         lines.append("agree: docs on which every recorded metric is the same under today's graders")
     if any(result.averaging == "macro" for result in results):
         lines.append("(m) averaged over subtasks, as the published number is")
     if any(result.averaging == "mean of four" for result in results):
         lines.append("(4) mean of four accuracies, as the published number is")
-    if any(result.published and not result.published.same_settings for result in results):
+    if any(number and not number.same_settings for number in (r.published for r in results if not r.entry.invented)):
         lines.append("* measured with other settings than these rows: not comparable")
     for reading in dict.fromkeys(r.entry.is_correct_metric for r in results if r.tallies and not r.compares_verdicts):
         names = ", ".join(r.entry.subset for r in results if r.entry.is_correct_metric == reading)
-        lines.append(f"{names}: is_correct does not say whether an answer is right; verify compares it with {reading}")
+        lines.append(f"{names}: Meta's is_correct is no verdict on the answer; agree compares it with our {reading}")
     judged = [name for name, result in proof.tasks.items() if result.tallies and result.entry.graded_by == "judge"]
     if judged:
         lines.append(f"Meta graded with a judge model too: {', '.join(judged)}")

@@ -27,7 +27,7 @@ from meta_eval.base.errors import TemplateError
 from meta_eval.base.inputs import open_regular, read_regular, read_table
 from meta_eval.pack.doc_table import RECORDED_DOC
 from meta_eval.pack.manifest import Manifest
-from meta_eval.pack.punkt import INSTRUCTIONS
+from meta_eval.pack.punkt import INSTRUCTIONS, need_punkt
 from meta_eval.pack.templates.spec import find_functions
 from meta_eval.pack.templates.template_folder import read_yaml
 
@@ -79,9 +79,6 @@ def read_installed_version(python: str) -> str | None:
 _PROBE = Path(harness.__file__).with_name("probe_script.py")
 _PROBE_SECONDS = 600
 _LATEX = "sympy.parsing.latex"
-
-# IFEval instructions whose checkers need nltk's punkt_tab. nltk does not ship it.
-NEEDS_PUNKT = frozenset(("change_case:capital_word_frequency", "length_constraints:number_sentences"))
 
 
 class Probe:
@@ -228,6 +225,6 @@ def _needs_punkt(pack: Path, manifest: Manifest) -> bool:
                 instructions = [json.loads(doc).get(INSTRUCTIONS, ()) for doc in instructions]
         except Exception:  # noqa: S112 (the files check has said that it is damaged)
             continue
-        if any(not NEEDS_PUNKT.isdisjoint(ids) for ids in instructions):
+        if need_punkt(instructions):
             return True
     return False

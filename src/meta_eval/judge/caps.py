@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from meta_eval import stats
 from meta_eval.base.pack_names import join_names
@@ -196,10 +196,11 @@ def describe_subtask_losses(tasks: Sequence[TaskPair], margin: float, cap: float
     for (pair, name, drop), p in zip(parts, corrected, strict=True):
         end, limit = drop.interval().upper, own_cap(pair, margin, cap)
         if drop.value > (pair.margin or margin) and p < ALPHA:
-            worse.append(f"{pair.name}, {name} by {format_points(drop.value)}")
+            worse.append(f"{pair.name}, {_shorten(name, pair.subtasks)} by {format_points(drop.value)}")
         elif end >= limit:
             limit = max(limit, worst_end(drop, flips[pair.name], CAP_IDENTICAL / len(parts)))
-            open_ends += [(f"{pair.name}, {name}", end, limit)] if end >= limit else []
+            short = _shorten(name, pair.subtasks)
+            open_ends += [(f"{pair.name}, {short}", end, limit)] if end >= limit else []
     return [*([f"worse: {'; '.join(worse)}"] if worse else []), *explain_open_ends(open_ends)]
 
 
@@ -219,9 +220,26 @@ def explain_open_ends(ends: Sequence[tuple[str, float, float]]) -> list[str]:
     blind = [name for name, _, cap in ends if cap >= 1]
     open_ends = [f"{100 * end:.1f} points in {name} (cap {100 * cap:.1f})" for name, end, cap in ends if cap < 1]
     return [
-        *([f"too few docs or clusters to exclude any drop: {join_names(blind, NAMED)}"] if blind else []),
+        *([f"too few docs or clusters to exclude any drop: {_join_by_task(blind)}"] if blind else []),
         *([f"not ruled out: a loss beyond the cap, up to {join_names(open_ends, NAMED)}"] if open_ends else []),
     ]
+
+
+def _join_by_task(names: Sequence[str]) -> str:
+    """Name the first few tasks, each with its subtasks, and count the rest: ``a: x, y; b and 3 more``."""
+    by_task: dict[str, list[str]] = {}
+    for name in names[:NAMED]:
+        task, _, subtask = name.partition(", ")
+        by_task.setdefault(task, []).extend([subtask] if subtask else [])
+    shown = [f"{task}: {', '.join(subtasks)}" if subtasks else task for task, subtasks in by_task.items()]
+    separator = "; " if any(by_task.values()) else ", "
+    return separator.join(shown) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
+
+
+def _shorten(subtask: str, others: Iterable[str]) -> str:
+    """A subtask without the prefix that all subtasks of its task have: ``algebra`` for ``math.algebra``."""
+    prefix = subtask.rpartition(".")[0]
+    return subtask[len(prefix) + 1 :] if prefix and all(o.rpartition(".")[0] == prefix for o in others) else subtask
 
 
 def note_low_caps(tasks: Sequence[TaskPair], margin: float, cap: float | None) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os.path
+import shlex
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -245,6 +246,11 @@ class TaskEntry(_Entry):
     baseline: tuple[BaselineEntry, ...] = ()
 
     @property
+    def shown_scores(self) -> tuple[ReferenceScoreEntry, ...]:
+        """The scores that stand beside those of a run. No published number is one of invented docs."""
+        return () if self.invented else self.reference_scores
+
+    @property
     def has_recorded_answers(self) -> bool:
         """Whether anybody has answered the docs. lm-eval's own task, frozen with a number of shots, has no model."""
         is_recorded = self.record is None or self.record.model is not None or self.record.shots is None
@@ -462,6 +468,8 @@ def read_manifest(pack: Path) -> Manifest:
             what = f"there is no such folder{suggest_path(pack)}"
         elif pack.is_file():
             what = "is a file, and a pack is a folder such as work_dir"
+            if pack.suffix in (".yaml", ".yml"):
+                hint = f"Name a configuration with --config {shlex.quote(str(pack))}"
         raise PackError(what, where=str(pack), hint=hint)
     try:
         text = read_text(path, limit=_MAX_BYTES)

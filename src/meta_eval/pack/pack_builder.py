@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from meta_eval.base import assets
-from meta_eval.base.errors import DataError, TemplateError, locating
+from meta_eval.base.errors import DataError, TemplateError, UserError, locating
 from meta_eval.base.hashing import hash_bytes
 from meta_eval.base.inputs import read_text
 from meta_eval.base.logs import log
@@ -30,6 +30,7 @@ from meta_eval.pack.manifest import (
     TaskEntry,
     VersionRange,
     explain_no_command,
+    read_manifest,
 )
 from meta_eval.pack.prepared_task import LeftOut, PrepareContext, PreparedTask
 from meta_eval.pack.punkt import read_punkt
@@ -79,7 +80,7 @@ def build_pack(
     files[".gitignore"] = assets.read_asset("work_dir.gitignore")
 
     scores_ifeval = any(task.scores_ifeval for task in tasks)
-    punkt = read_punkt() if scores_ifeval else {}
+    punkt = read_punkt(needed=any(task.needs_punkt for task in tasks)) if scores_ifeval else {}
     files |= punkt
 
     included, _ = split_excluded(expand_patterns(config.tasks, [task.name for task in tasks]))
@@ -171,13 +172,26 @@ def _canonical(templates: TemplateFolder, name: str) -> str:
 _KIND = "pack"
 
 
-def check_target(work_dir: Path) -> None:
+def check_target(work_dir: Path, config: Config | None = None) -> None:
     """Refuse a work_dir that prepare will not write into.
 
+    Args:
+        work_dir: The folder.
+        config: What will be prepared; None if that is unknown.
+
     Raises:
-        OutputError: It is not a folder, has files but no pack, or its manifest was edited.
+        OutputError: It is not a folder, has files but no pack, or was edited where the same tasks are prepared again.
     """
-    check_folder(work_dir, _KIND, names=[MANIFEST], where=f"work_dir {work_dir}")
+    where = f"work_dir {work_dir}"
+    check_folder(work_dir, _KIND, names=[MANIFEST], where=where)
+    if config is None:
+        return
+    try:
+        before = read_manifest(work_dir)
+    except UserError:  # no manifest, or of an older version
+        return
+    if (before.prepared_from.tasks, before.prepared_from.evals_dataset) == (config.tasks, config.evals_dataset):
+        check_folder(work_dir, _KIND, names=before.files, where=where)
 
 
 def write_pack(work_dir: Path, files: Mapping[str, bytes], manifest: Manifest) -> None:

@@ -114,6 +114,9 @@ class PreparedTask:
     scores_ifeval: bool = False
     """Whether its docs name instructions of IFEval, some of which need nltk's Punkt model."""
 
+    needs_punkt: bool = False
+    """Whether a doc of it names such an instruction."""
+
 
 def measure_length(template: Template, docs: pa.Table, context: PrepareContext) -> LengthEntry:
     """Measure the longest prompt. One that does not fit the context is an error."""

@@ -10,7 +10,7 @@ import os
 import sys
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
 from meta_eval.base.inputs import read_regular
@@ -21,6 +21,9 @@ NLTK_DATA = "nltk_data"
 
 # The column of IFEval's docs that names the instructions to check.
 INSTRUCTIONS = "instruction_id_list"
+
+# IFEval instructions whose checkers need it. nltk does not ship it.
+NEEDS_PUNKT = frozenset(("change_case:capital_word_frequency", "length_constraints:number_sentences"))
 
 _FOLDER = PurePosixPath(NLTK_DATA, "tokenizers/punkt_tab/english")
 _FILES = ("abbrev_types.txt", "collocations.tab", "ortho_context.tab", "sent_starters.txt")
@@ -44,8 +47,21 @@ then looks for its own copy on the machine that scores.
 """
 
 
-def read_punkt() -> dict[str, bytes]:
-    """Read the model's files for a pack, by path inside it. If this machine lacks them, log it and return nothing."""
+def need_punkt(instructions: Iterable[Iterable[str]]) -> bool:
+    """Whether a checker of an instruction needs the model.
+
+    Args:
+        instructions: The names of the instructions of each doc.
+    """
+    return any(not NEEDS_PUNKT.isdisjoint(names) for names in instructions)
+
+
+def read_punkt(*, needed: bool) -> dict[str, bytes]:
+    """Read the model's files for a pack, by path inside it; nothing if this machine lacks them.
+
+    Args:
+        needed: Whether a doc needs them. Then it is logged that they are lacking.
+    """
     for place in _places():
         try:
             content = _read(place / "tokenizers")
@@ -55,10 +71,12 @@ def read_punkt() -> dict[str, bytes]:
             f"{NLTK_DATA}/NOTICE": _NOTICE.encode(),
             **{str(_FOLDER / name): text for name, text in content.items()},
         }
-    log.warning(
-        "nltk's punkt_tab is not on this machine, so the pack lacks it and IFEval can be scored only where it is "
-        "installed. To include it: python -m nltk.downloader punkt_tab, then prepare again"
-    )
+    if needed:
+        log.warning(
+            "nltk's punkt_tab is not on this machine, so the pack lacks it: IFEval's docs that count sentences or "
+            "capital words can be scored only where it is installed. To include it: python -m nltk.downloader "
+            "punkt_tab, then prepare again"
+        )
     return {}
 
 

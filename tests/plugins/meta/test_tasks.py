@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,16 @@ def test_the_table_is_stdout_and_fits_eighty_columns() -> None:
     assert max(map(len, done.stdout.splitlines())) <= 80
 
 
+def test_the_list_ends_with_the_groups_and_an_error_counts_the_same() -> None:
+    listed = " ".join(cli("tasks", "--evals-dataset", "sample").stdout.split())
+    tasks, groups, names = re.findall(r"(\d+) tasks, and (\d+) groups: (.+)", listed)[0]
+    assert len(names.split(", ")) == int(groups)
+    assert {"meta_instruct", "meta_pretrain"} <= set(names.split(", "))
+    keys = ("model_name=m", "evals_dataset=sample", "tasks=nope")
+    done = cli("prepare", *(word for key in keys for word in ("--set", key)))
+    assert f"This evals dataset offers {groups} groups and {tasks} tasks: " in done.stderr
+
+
 @pytest.mark.parametrize("task", ["meta_mmlu_pro_instruct", "meta_ifeval", "meta_math", "meta_mmlu"])
 def test_show_prints_the_template_and_one_doc_with_its_special_tokens(task: str) -> None:
     done = cli("tasks", "show", task)
@@ -62,10 +73,18 @@ def test_show_of_an_unknown_task_says_how_to_list_all() -> None:
     assert done.stderr.endswith(" tasks: `meta-eval tasks --evals-dataset sample` lists them\n")
 
 
-def test_show_of_an_unknown_task_names_the_nearest() -> None:
-    done = cli("tasks", "show", "meta_ifevl")
+@pytest.mark.parametrize(
+    ("word", "near"),
+    [
+        ("meta_ifevl", "'meta_ifeval'?"),
+        ("meta_mmlupro", "'meta_mmlu_pro_instruct' or 'meta_mmlu_pro_pretrain'?"),
+        ("meta_gpqacot", "'meta_gpqa_cot'?"),
+    ],
+)
+def test_show_of_an_unknown_task_names_the_nearest(word: str, near: str) -> None:
+    done = cli("tasks", "show", word)
     assert done.returncode == 2
-    assert "did you mean 'meta_ifeval'" in done.stderr
+    assert f"did you mean {near}" in done.stderr
 
 
 @pytest.mark.parametrize(

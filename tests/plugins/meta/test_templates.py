@@ -173,7 +173,7 @@ def test_a_copy_by_hand_has_what_is_of_its_original_once_it_says_so(folder: Path
     mine, original = lines["mine"], lines["meta_mmlu_pro_instruct"]
     assert (mine["row_format"], bool(mine["published"])) == (("verified", True) if says_so else ("assumed", False))
     assert (original["row_format"], bool(original["published"])) == ("verified", True)
-    assert ("mine: a copy of meta_mmlu_pro_instruct" in listed.stderr) is not says_so
+    assert ("mine reads the rows of meta_mmlu_pro_instruct" in listed.stderr) is not says_so
     assert names("my_group", root=folder) == ["mine"]
     assert names("meta_instruct", root=folder) == ["meta_mmlu_pro_instruct"], "the same rows count once"
     if says_so:
@@ -196,7 +196,7 @@ def make_twins(folder: Path, *says: str) -> Path:
 @pytest.mark.parametrize(
     ("says", "kept", "told"),
     [
-        (("", ""), "first", "second: a copy of first, whose rows it reads"),
+        (("", ""), "first", "second reads the rows of first, so it counts as a copy"),
         (("second", ""), "second", ""),
         (("", "first"), "first", ""),
         (("second", "first"), "first", ""),
@@ -211,8 +211,8 @@ def test_twins_of_ones_own_count_once(says: tuple[str, str], kept: str, told: st
     rests_on = {line["task"]: line["row_format"] for line in json.loads(listed.stdout)}
     assert rests_on == {"first": "verified", "second": "assumed" if told else "verified"}
     said = " ".join(listed.stderr.split())
-    assert (told in said, "a copy of" in said) == (True, bool(told))
-    assert ("if it is the original, add copy_of to the other instead" in said) is bool(told)
+    assert (told in said, "counts as a copy" in said) == (True, bool(told))
+    assert ("if it is the original, add copy_of to the other" in said) is bool(told)
 
 
 def test_twins_that_read_other_rows_are_none(folder: Path) -> None:
@@ -293,10 +293,16 @@ def test_a_chain_of_includes_has_an_end_whichever_of_its_files_is_read_first(inn
     assert "link_31" in read_meta_templates(folder).tasks
 
 
-def test_two_tasks_of_one_name_are_refused(folder: Path) -> None:
-    shutil.copytree(folder / "mmlu_pro", folder / "copy")
-    with pytest.raises(TemplateError, match="is also in copy/mmlu_pro_5shot_cot_instruct.yaml"):
+@pytest.mark.parametrize("copy", ["a_copy", "z_copy"])
+def test_all_names_of_a_copied_folder_are_refused_at_once_with_the_files_to_edit(folder: Path, copy: str) -> None:
+    files = ["mmlu_pro_5shot_cot_instruct.yaml", "mmlu_pro_5shot_cot_pretrain.yaml"]
+    for file in files:
+        shutil.copy(TEMPLATES / "mmlu_pro" / file, folder / "mmlu_pro")
+    shutil.copytree(folder / "mmlu_pro", folder / copy)
+    with pytest.raises(TemplateError, match="a name is used twice: task 'meta_mmlu_pro_instruct' in") as caught:
         read_meta_templates(folder)
+    edits = ", ".join(f"`task:` in {folder / copy / file}" for file in files)
+    assert str(caught.value).endswith(f"Each YAML of a copied folder needs a name of its own: edit {edits}")
 
 
 def test_no_folder_and_no_task(tmp_path: Path) -> None:

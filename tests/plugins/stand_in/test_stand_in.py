@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import socket
@@ -20,6 +21,7 @@ import pytest
 from command import cli
 from own_record import CHOICES, DOCS, TEXTS, config_of, record_run
 
+from meta_eval import run
 from meta_eval.plugins.stand_in.record import SPOILED, is_spoiled
 from meta_eval.plugins.stand_in.stand_in_server import StandIn, read_texts
 
@@ -99,6 +101,35 @@ def test_lm_eval_has_no_such_model_and_prepare_says_what_follows(place: Path) ->
     assert "next: meta-eval run" in done.stderr
 
 
+def test_what_verify_prints_as_the_next_command_runs_the_pack_whatever_the_configuration_says(place: Path) -> None:
+    assert cli("prepare", "--set", "margin=40", cwd=place).returncode == 0
+    before = (place / "work_dir/manifest.json").read_bytes()
+    verified = cli("verify", cwd=place)
+    _, *words = shlex.split(re.findall("next: `(.+)`", verified.stderr)[0])
+    done = cli(*words, cwd=place)
+    assert done.returncode == 0, done.stderr
+    assert "prepared with different settings" not in done.stderr
+    assert (place / "work_dir/manifest.json").read_bytes() == before
+
+
+def test_the_api_runs_a_pack_without_a_configuration(
+    prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ran = run(pack=prepared)
+    assert (ran.pack, ran.asked) == (prepared, sum(DOCS.values()))
+
+
+@pytest.mark.parametrize(
+    "setting",
+    ["limit=2", "margin=3", "max_model_len=9999", "tasks=x", "evals_dataset=sample", "model_name=[a, b]", "work_dir=x"],
+)
+def test_a_named_pack_takes_no_setting_that_needs_another_pack(prepared: Path, tmp_path: Path, setting: str) -> None:
+    done = cli("run", prepared, "--set", setting, "--set", f"output_path={tmp_path}")
+    assert done.returncode == 2
+    assert "Leave PACK out, and a pack of other settings is prepared" in done.stderr
+
+
 # The server
 
 
@@ -126,7 +157,10 @@ def test_a_run_asks_it_as_any_server(place: Path, server: StandIn) -> None:
     assert done.returncode == 0, done.stderr
     asked = json.loads(done.stdout)
     assert (asked["asked"], asked["failed"]) == (DOCS[TEXTS], 0)
-    assert {task["name"]: task["drop"]["value"] for task in report(place)["tasks"]} == {TEXTS: 0.0}
+    judged = report(place)
+    assert {task["name"]: task["drop"]["value"] for task in judged["tasks"]} == {TEXTS: 0.0}
+    assert "no model" in {alarm["kind"] for alarm in judged["alarms"]}
+    assert judged["decision"]["outcome"] == "UNDECIDED"
 
 
 def test_it_names_the_model_of_the_pack(server: StandIn) -> None:
@@ -184,19 +218,21 @@ def test_a_client_that_hangs_up_hurts_nobody(server: StandIn) -> None:
 # The command
 
 
-def test_it_serves_until_it_is_interrupted(prepared: Path) -> None:
+def test_it_serves_until_it_is_interrupted_and_the_next_command_works(prepared: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "meta_eval", "stand-in", str(prepared), "--port", "0", "--spoil", "1"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=os.environ) as one:
         assert one.stderr is not None
         lines = iter(one.stderr.readline, "")
         address = next(found[1] for line in lines if (found := re.search(r"http://localhost:(\d+)/v1", line)))
-        assert f"--set base_url=http://localhost:{address}/v1" in next(lines)
+        _, *words = shlex.split(next(lines).removeprefix("next: "))
+        done = cli(*words, "--no-canary", "--tasks", TEXTS, "--set", f"output_path={tmp_path / 'results'}")
         connection = http.client.HTTPConnection("localhost", int(address), timeout=10)
         (prompt,) = [prompt for prompt in read_texts(prepared, 0.0)[1] if prompt.startswith("Question 3:")]
         connection.request("POST", "/v1/completions", json.dumps({"prompt": prompt}))
         assert json.loads(connection.getresponse().read())["choices"][0]["text"] == SPOILED
         one.send_signal(signal.SIGINT)
         out, error = one.communicate(timeout=20)
+    assert done.returncode == 0, done.stderr
     assert (one.returncode, out) == (130, "")
     assert "Traceback" not in error
 

@@ -77,6 +77,9 @@ class Backend(ABC):
     extra: str = ""
     """The same for `meta-eval run`. Empty if it is `install`."""
 
+    instead: str = ""
+    """What answers in an engine's place, for the hint where one is not installed. Empty if it asks a model."""
+
     can_serve: bool = False
     """Whether it can start a server for the run (``serve: true``)."""
 
@@ -228,7 +231,21 @@ def require_module(module: str, install: str, *, backend: str) -> None:
     except (ImportError, ValueError):
         is_installed = False
     if not is_installed:
-        raise BackendError(
-            f"{module} is not installed", where=f"backend {backend}",
-            hint=f"pip install {install}, or use a server: set `backend: server` and `base_url`",
-        )  # fmt: skip
+        raise describe_missing(module, install, where=f"backend {backend}")
+
+
+def describe_missing(module: str, install: str, *, where: str) -> BackendError:
+    """The error for an engine that is not installed, with the ways to do without it.
+
+    Args:
+        module: Its name.
+        install: What to install with pip.
+        where: What asks for it.
+    """
+    from meta_eval.pack.backends.registry import list_shipped
+
+    others = "".join(f"--set backend={other.name} ({other.instead}), or " for other in list_shipped() if other.instead)
+    return BackendError(
+        f"{module} is not installed", where=where,
+        hint=f"pip install {install}. Without it: {others}a server: --set backend=server --set base_url=http://…/v1",
+    )  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from meta_eval.pack.config.config_errors import ALLOWED, CONFIG_OBJECT, ValuePlace
 from meta_eval.pack.config.config_loader import (
+    NEW_PACK,
     is_missing_default,
     load_config,
     open_config,
@@ -12,6 +13,6 @@ from meta_eval.pack.config.config_loader import (
 from meta_eval.pack.config.schema import Config
 
 __all__ = [
-    "ALLOWED", "CONFIG_OBJECT", "Config", "ValuePlace", "is_missing_default", "load_config", "open_config",
+    "ALLOWED", "CONFIG_OBJECT", "NEW_PACK", "Config", "ValuePlace", "is_missing_default", "load_config", "open_config",
     "override_settings",
 ]  # fmt: skip

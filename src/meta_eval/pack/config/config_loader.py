@@ -22,6 +22,9 @@ from meta_eval.pack.pack_options import DEFAULT_CONFIG
 # The longest key has three parts, as originals.math.revision of a plug-in; the rest is room for mistakes.
 _MOST_PARTS = 8
 
+# What to do where an override needs another pack than the named one.
+NEW_PACK = "Leave PACK out, and a pack of other settings is prepared"
+
 # Arguments of ``model_args`` with one meaning on every engine that has them.
 _OF_ALL = frozenset(("revision", "trust_remote_code"))
 
@@ -66,12 +69,14 @@ def override_settings(settings: RunSettings, overrides: Sequence[str]) -> RunSet
     for override in overrides:
         path = _override(data, override)
         if path[0] in Config.model_fields and path[0] not in Settings.model_fields:
-            hint = "Leave PACK out, and a pack of other settings is prepared"
-            raise ConfigError("cannot change: the pack was made with it", where=f"--set {override:.200}", hint=hint)
+            what = "cannot change: the pack was made with it"
+            raise ConfigError(what, where=f"--set {override:.200}", hint=NEW_PACK)
         places[path] = override
     _leave_tuning(before, data, places)
     whole = {**data, "tasks": settings.tasks, "evals_dataset": "lm-eval"}
     config = _validate(whole, ValuePlace("the manifest", {}, places))
+    if config.other_models:
+        raise ConfigError("names several models, and a pack is run with one", where="model_name", hint=NEW_PACK)
     return settings.model_copy(update={name: getattr(config, name) for name in Settings.model_fields})
 
 
@@ -154,6 +159,8 @@ def is_missing_default(path: Path) -> bool:
 
 def _read_yaml(path: Path) -> tuple[dict[str, Any], Mapping[tuple[str | int, ...], int]]:
     hint = "Run `meta-eval init` for one to start from, or name yours with --config"
+    if (path / DEFAULT_CONFIG).is_file():
+        raise ConfigError("is a folder", where=str(path), hint=f"Name the file in it: --config {path / DEFAULT_CONFIG}")
     document = read_yaml(path, error=ConfigError, hint=None if path.exists() else hint)
     if not isinstance(document.tree, dict):
         raise ConfigError("must be a mapping of keys to values, such as `model_name: …`", where=str(path))

@@ -153,7 +153,7 @@ def make_task(
         asked_as=rows.asked_as,
         answer=rows.answer,
     )
-    return PreparedTask(code.name, entry, code.files(), made.files, made.is_ifeval)
+    return PreparedTask(code.name, entry, code.files(), made.files, made.is_ifeval, made.needs_punkt)
 
 
 def _longest(table: pa.Table, *, is_chat: bool) -> pa.Table:

@@ -155,7 +155,7 @@ def prepare_config(config: Config, config_place: ValuePlace) -> Prepared:
     Raises:
         UserError: Anything that the user can fix; work_dir is then as it was.
     """
-    check_target(Path(config.work_dir))
+    check_target(Path(config.work_dir), config)
     baseline = _open_baseline(config, config_place)
     if config.evals_dataset != LM_EVAL:
         for key, default in (("apply_chat_template", False), ("system_instruction", None)):

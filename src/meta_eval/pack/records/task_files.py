@@ -22,7 +22,7 @@ from meta_eval.base.hashing import hash_bytes, hash_text
 from meta_eval.base.thresholds import MAX_GEN_TOKS
 from meta_eval.harness.sample_files import RECORDED_FINISH_REASON
 from meta_eval.pack.doc_table import RECORDED_DOC, encode_parquet
-from meta_eval.pack.punkt import INSTRUCTIONS
+from meta_eval.pack.punkt import INSTRUCTIONS, need_punkt
 from meta_eval.pack.records.recorded_docs import RecordedDoc, RecordedDocs, format_doc
 from meta_eval.pack.records.task_code import TaskCode, name_copied_yaml
 from meta_eval.pack.task_choice import ROLLING
@@ -54,7 +54,10 @@ class TaskFiles(NamedTuple):
     """The contents by path."""
 
     is_ifeval: bool
-    """Whether it checks instructions, which needs nltk's Punkt model."""
+    """Whether it checks instructions, some of which need nltk's Punkt model."""
+
+    needs_punkt: bool
+    """Whether a doc names such an instruction."""
 
 
 def make_task_files(
@@ -113,7 +116,11 @@ def make_task_files(
         files[(file.parent / f"{CHAT_MODULE}.py").as_posix()] = assets.read_asset("chat_task.py")
     if is_ifeval:
         files[(file.parent / f"{PUNKT_MODULE}.py").as_posix()] = assets.read_asset("punkt_docs.py")
-    return TaskFiles(table, docs_file, file, files, is_ifeval)
+    named = (row.doc.get(INSTRUCTIONS) for row in rows.rows)
+    needs_punkt = need_punkt(
+        [name for name in names if isinstance(name, str)] for names in named if isinstance(names, list)
+    )
+    return TaskFiles(table, docs_file, file, files, is_ifeval, needs_punkt)
 
 
 def make_docs_table(

@@ -101,6 +101,7 @@ def read_templates(root: Path) -> TemplateFolder:
     reading = FolderReader(root)
     tasks: dict[str, Template] = {}
     groups: dict[str, PurePosixPath] = {}
+    clashes: list[_Clash] = []
     listed = list(_list_yaml(root))
     shared = _find_shared(reading, listed)
     for path, file in listed:
@@ -108,15 +109,17 @@ def read_templates(root: Path) -> TemplateFolder:
         if "group" in top:
             with locating(path):
                 _need_name("group", top["group"])
-            _need_free("group", top["group"], groups.get(top["group"]), path)
-            groups[top["group"]] = file
+            if groups.setdefault(top["group"], file) != file:
+                clashes.append(_Clash("group", top["group"], groups[top["group"]], file))
             continue
         if file in shared:
             continue
         with locating(path):
             template = _template(reading, file)
-        _need_free("task", template.name, tasks[template.name].file if template.name in tasks else None, path)
-        tasks[template.name] = template
+        if tasks.setdefault(template.name, template) != template:
+            clashes.append(_Clash("task", template.name, tasks[template.name].file, file))
+    if clashes:
+        raise _describe_clashes(root, clashes)
     tasks = _without_copied_facts(tasks)
     if not tasks:
         raise TemplateError(
@@ -161,11 +164,11 @@ def _without_copied_facts(tasks: Mapping[str, Template]) -> dict[str, Template]:
     for is_shipped, names in copies.items():
         if names:
             of = join_names(list(dict.fromkeys(names.values())), NAMED)
-            reversed_hint = "" if is_shipped else "; if it is the original, add copy_of to the other instead"
+            reversed_hint = "" if is_shipped else "; if it is the original, add copy_of to the other"
             log.warning(
-                f"{join_names(list(names), NAMED)}: a copy of {of}, whose rows it reads: it has no groups, no "
-                "published number and no row_format of it. To keep those of its block, "
-                f"add copy_of with that name to metadata.meta_eval{reversed_hint}"
+                f"{join_names(list(names), NAMED)} reads the rows of {of}, so it counts as a copy: the groups, "
+                "published numbers and row_format that both have are not used for it. To use them, add copy_of with "
+                f"the name of the other to metadata.meta_eval{reversed_hint}"
             )
     return own
 
@@ -263,10 +266,34 @@ def _template(reading: FolderReader, file: PurePosixPath) -> Template:
     return template
 
 
-def _need_free(key: str, name: str, other: PurePosixPath | None, path: Path) -> None:
-    if other is not None:
-        hint = "Give one of them another name"
-        raise TemplateError(f"{key} {name!r} is also in {other}", where=str(path), hint=hint)
+# Names that are there twice, as one error lists them.
+_MOST_CLASHES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Clash:
+    """A name of two tasks, or of two groups, and their files in the order of their paths."""
+
+    key: str
+    name: str
+    first: PurePosixPath
+    second: PurePosixPath
+
+    @property
+    def copy(self) -> PurePosixPath:
+        """The file to rename: that which is not shipped under this path."""
+        return self.second if (assets.asset_path("meta_template") / self.first).is_file() else self.first
+
+
+def _describe_clashes(root: Path, clashes: Sequence[_Clash]) -> TemplateError:
+    """One error for all names that are there twice."""
+    said = [f"{clash.key} {clash.name!r} in {clash.first} and in {clash.second}" for clash in clashes[:_MOST_CLASHES]]
+    edits = [f"`{clash.key}:` in {root / clash.copy}" for clash in clashes[:_MOST_CLASHES]]
+    more = f" and {len(clashes) - _MOST_CLASHES} more" if len(clashes) > _MOST_CLASHES else ""
+    return TemplateError(
+        f"a name is used twice: {'; '.join(said)}{more}", where=f"template_dir {root}",
+        hint=f"Each YAML of a copied folder needs a name of its own: edit {join_names(edits, _MOST_CLASHES)}{more}",
+    )  # fmt: skip
 
 
 def _need_name(key: str, name: object) -> None:

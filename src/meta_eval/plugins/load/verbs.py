@@ -7,5 +7,6 @@ LOAD = Verb(
     "Check whether a server loses answers when it is full.",
     "meta_eval.plugins.load.load_verb:load",
     call="meta_eval.plugins.load.api:load",
+    resumes=True,
     panel="Judge",
 )

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from meta_eval.plugins.meta import catalog
-from meta_eval.plugins.meta.catalog.dataset_names import SAMPLE, parse_variant
+from meta_eval.plugins.meta.catalog.dataset_names import SAMPLE, Identity, is_other_family, parse_variant
 from meta_eval.plugins.meta.config_keys import MetaKeys
 from meta_eval.plugins.meta.joins.original_reader import Originals
 from meta_eval.plugins.meta.source.card import is_data_file
@@ -20,10 +20,11 @@ from meta_eval.plugins.meta.source.lookup import is_hub_id, open_evals_dataset
 from meta_eval.plugins.meta.task_docs import read_docs
 from meta_eval.plugins.meta.task_preparation import MetaContext, prepare_task
 from meta_eval.plugins.meta.task_selection import Selection, find_withheld_tasks, select_tasks
-from meta_eval.plugins.meta.templates import read_meta_templates
+from meta_eval.plugins.meta.templates import open_templates
 from meta_eval.sockets import (
     GUESS,
     NAMED,
+    TEMPLATES,
     CandidateTask,
     Config,
     ConfigError,
@@ -34,7 +35,7 @@ from meta_eval.sockets import (
     TaskSource,
     TemplateFolder,
     ValuePlace,
-    assets,
+    Variant,
     join_names,
     log,
     report_progress,
@@ -84,8 +85,9 @@ class MetaSource(TaskSource):
     def __init__(self, config: Config) -> None:
         report_progress(f"opening {config.evals_dataset}")
         self._config, self._keys = config, config.read_keys(MetaKeys)
+        self._named = _warn_by_names(config)
         self._datasets = open_evals_dataset(config.evals_dataset, revision=config.evals_revision)
-        self._templates = read_meta_templates(_template_dir(config))
+        self._templates = _open_templates(Path(config.template_dir))
         self._originals = Originals(self._keys.originals.by_join(), of_sample=config.evals_dataset == SAMPLE)
         self._context = MetaContext(self._templates, self._originals, self._keys.allow_unmatched)
         self._chosen: dict[str, Selection] = {}
@@ -96,7 +98,7 @@ class MetaSource(TaskSource):
         withheld = () if allow_code else find_withheld_tasks(self._templates, groups, self._datasets)
         if withheld:
             log.warning(f"left out, because they run model-written code and allow_code is false: {', '.join(withheld)}")
-        _warn_about_model(self._config, selections)
+        _warn_about_model(self._config, selections, self._named)
         if not self._config.bundle:
             _check_on_hub(selections)
         self._chosen = {selection.template.name: selection for selection in selections}
@@ -128,13 +130,10 @@ def make_first_doc(templates: TemplateFolder, selection: Selection) -> dict[str,
     return doc
 
 
-def _template_dir(config: Config) -> Path:
-    path = Path(config.template_dir)
-    default = type(config).model_fields["template_dir"].default
-    if not path.exists() and config.template_dir == default:
-        log.warning(f"{default} not found: using the shipped templates (`meta-eval init` copies them)")
-        return assets.asset_path("meta_template")
-    return path
+def _open_templates(root: Path) -> TemplateFolder:
+    if root == TEMPLATES and not root.exists():
+        log.warning(f"./{root} not found: using the shipped templates (`meta-eval init` copies them)")
+    return open_templates(root)
 
 
 def _check_on_hub(selections: Sequence[Selection]) -> None:
@@ -149,23 +148,66 @@ def _check_on_hub(selections: Sequence[Selection]) -> None:
             )
 
 
-def _warn_about_model(config: Config, selections: Sequence[Selection]) -> None:
-    model = catalog.identify_dataset(f"{config.model_name}-evals")
-    variant = model.variant or parse_variant(config.model_name)
+def _identify_model(config: Config) -> Identity:
+    return catalog.identify_dataset(f"{config.model_name}-evals")
+
+
+def _find_variant(config: Config) -> Variant | None:
+    return _identify_model(config).variant or parse_variant(config.model_name)
+
+
+def _warn_by_names(config: Config) -> Identity:
+    """Say where the model and the evals dataset do not fit, as their names tell: before anything is downloaded.
+
+    Returns: The model of the evals dataset, as far as its name tells.
+    """
+    named = catalog.identify_dataset(catalog.find_canonical_id(config.evals_dataset))
+    variant = _find_variant(config)
+    if variant and named.variant and variant != named.variant:
+        log.warning(
+            f"{config.model_name} is the name of {_NAMED_VARIANT[variant]} model, and {config.evals_dataset} has "
+            f"prompts for {named.variant} models"
+        )
+    else:
+        _warn_about_identity(config, named)
+    if named.variant == "instruct":
+        _warn_about_family(config)
+    return named
+
+
+_NAMED_VARIANT: Mapping[Variant, str] = {"instruct": "an instruct", "pretrain": "a base"}
+
+
+def _warn_about_family(config: Config) -> None:
+    if is_other_family(config.model_name):
+        log.warning(
+            f"{config.model_name} is the name of no Llama, and the prompts are written in Llama 3's chat template: the "
+            "model is asked in that, not in its own"
+        )
+
+
+def _warn_about_identity(config: Config, identity: Identity) -> None:
+    model = _identify_model(config)
+    if model.model and identity.model and model.model != identity.model:
+        log.warning(f"published numbers and recorded verdicts are from {identity.model}, not {model.model}")
+
+
+def _warn_about_model(config: Config, selections: Sequence[Selection], named: Identity) -> None:
+    """Say where the model and the tasks do not fit, unless `_warn_by_names` has said it."""
+    variant = _find_variant(config)
     others = {
         selection.template.name: selection.template.spec.variants
         for selection in selections
         if variant is not None and variant not in selection.template.spec.variants
     }
-    if others:
-        named = "an instruct" if variant == "instruct" else "a base"
+    if others and not named.variant:
         meant = " and ".join(dict.fromkeys(itertools.chain(*others.values())))
         log.warning(
-            f"{config.model_name} is the name of {named} model, and tasks have prompts for {meant} models: "
-            f"{join_names(list(others), NAMED)}"
+            f"{config.model_name} is the name of {_NAMED_VARIANT[variant or 'instruct']} model, and tasks have prompts "
+            f"for {meant} models: {join_names(list(others), NAMED)}"
         )
+    if not named.variant and any("instruct" in selection.template.spec.variants for selection in selections):
+        _warn_about_family(config)
     for identity in dict.fromkeys(s.dataset.identity for s in selections if s.dataset.kind != "sample"):
-        if model.variant and identity.variant and model.variant != identity.variant:
-            continue  # said above
-        if model.model and identity.model and model.model != identity.model:
-            log.warning(f"published numbers and recorded verdicts are from {identity.model}, not {model.model}")
+        if identity != named and not (variant and identity.variant and variant != identity.variant):
+            _warn_about_identity(config, identity)

@@ -34,6 +34,7 @@ from meta_eval.sockets import (
     locating,
     log,
     measure_length,
+    need_punkt,
     read_regular,
     read_text,
     score_by_next_token,
@@ -136,7 +137,9 @@ def prepare_task(
         invented=dataset.kind == "sample",
     )
     template_files = {file.as_posix(): read_regular(locate_file(root, file)) for file in template.files}
-    return PreparedTask(template.name, entry, template_files, files, INSTRUCTIONS in entry.columns)
+    is_ifeval = INSTRUCTIONS in entry.columns
+    needs = is_ifeval and need_punkt(table.column(INSTRUCTIONS).to_pylist())
+    return PreparedTask(template.name, entry, template_files, files, is_ifeval, needs)
 
 
 def _join_entry(template: Template, joined: Joined | None, matched: int) -> JoinEntry | None:
@@ -248,7 +251,7 @@ def _published(
     entries = find_published_numbers(template, dataset, docs.labels, shared.metrics(dataset))
     recorded = set(docs.checked.recorded_settings.get("num_few_shot", ()))
     published = {entry.shots for entry in entries if entry.shots and entry.shots.isdigit()}
-    if recorded and published and not recorded & published:
+    if recorded and published and not recorded & published and dataset.kind != "sample":
         log.warning(
             f"{template.name}: the rows are {' or '.join(sorted(recorded))}-shot, and the number published for "
             f"{dataset.identity.model} is {' or '.join(sorted(published))}-shot"

@@ -78,7 +78,8 @@ def select_tasks(
     offered = {name: parts for name, parts in fitting.items() if allow_code or not folder.tasks[name].unsafe_code}
     aliases = {alias: name for name, template in folder.tasks.items() for alias in template.spec.aliases}
     included, excluded = split_excluded(expand_patterns(names, offered))
-    without = _excluded(folder, excluded, aliases, _offers(folder, offered, datasets))
+    offers = _offers(folder, fitting, datasets)
+    without = _excluded(folder, excluded, aliases, offers)
     chosen: dict[str, Selection] = {}
     groups: dict[str, tuple[str, ...]] = {}
     for written_name in included:
@@ -88,9 +89,7 @@ def select_tasks(
                 raise ConfigError(f"{written_name!r} runs model-written code", hint=_ALLOW_CODE)
             if name not in offered:
                 reasons = "; ".join(filter(None, (explain_refusal(folder.tasks[name], part) for part in datasets)))
-                raise ConfigError(
-                    f"{written_name!r} cannot be prepared: {reasons}", hint=_offers(folder, offered, datasets)
-                )
+                raise ConfigError(f"{written_name!r} cannot be prepared: {reasons}", hint=offers)
             chosen.setdefault(name, Selection(folder.tasks[name], offered[name][0]))
         elif name in folder.groups:
             members = _without_copies(_members(folder, name, offered), without, name)
@@ -98,23 +97,20 @@ def select_tasks(
             if not members and _members(folder, name, fitting):
                 raise ConfigError(f"every task of the group {name!r} runs model-written code", hint=_ALLOW_CODE)
             if not members:
-                raise ConfigError(
-                    f"{datasets[0].dataset_id} has no task of the group {name!r}",
-                    hint=_offers(folder, offered, datasets),
-                )
+                raise ConfigError(f"{datasets[0].dataset_id} has no task of the group {name!r}", hint=offers)
             groups[name] = tuple(selection.template.name for selection in members)
             for selection in members:
                 chosen.setdefault(selection.template.name, selection)
         else:
             if name == _RECORDED:
                 what = f"{name!r} means the tasks of a recorded run, and {datasets[0].dataset_id} is none"
-                raise ConfigError(what, hint=_offers(folder, offered, datasets))
+                raise ConfigError(what, hint=offers)
             near = suggest_name(name, [*folder.tasks, *folder.groups, *aliases])
-            raise ConfigError(f"unknown task or group {name!r}{near}", hint=_offers(folder, offered, datasets))
+            raise ConfigError(f"unknown task or group {name!r}{near}", hint=offers)
     remaining = {name: tuple(member for member in members if member not in without) for name, members in groups.items()}
     left = tuple(selection for name, selection in chosen.items() if name not in without)
     if not left:
-        raise ConfigError("leaves out every task", hint=_offers(folder, offered, datasets))
+        raise ConfigError("leaves out every task", hint=offers)
     return left, {name: members for name, members in remaining.items() if members}
 
 
@@ -128,6 +124,14 @@ def _excluded(folder: TemplateFolder, names: Sequence[str], aliases: Mapping[str
         members = (member for member, task in folder.tasks.items() if name in task.spec.groups)
         excluded |= {name} if name in folder.tasks else set(members)
     return excluded
+
+
+def list_groups(folder: TemplateFolder, datasets: Sequence[EvalsDataset] | None) -> list[str]:
+    """List the groups of a template folder, or only those that an evals dataset has tasks for."""
+    if datasets is None:
+        return list(folder.groups)
+    fitting = _fitting(folder, datasets)
+    return [group for group in folder.groups if _members(folder, group, fitting)]
 
 
 def find_withheld_tasks(

@@ -11,11 +11,11 @@ from rich.text import Text
 
 from meta_eval.plugins.meta.tasks_options import ListOptions, NewTaskOptions
 from meta_eval.sockets import (
-    TEMPLATES,
     err,
     locating,
     make_result_console,
     options,
+    plural,
     print_result,
     read_text,
 )
@@ -59,6 +59,7 @@ def list_all(*, chosen: ListOptions, as_json: bool = _AS_JSON) -> None:
 
 def _list(chosen: ListOptions, *, as_json: bool) -> None:
     from meta_eval.plugins.meta.listing import list_tasks
+    from meta_eval.plugins.meta.task_selection import list_groups
 
     folder, datasets = _open(chosen)
     lines = list_tasks(folder, datasets)
@@ -67,6 +68,8 @@ def _list(chosen: ListOptions, *, as_json: bool) -> None:
     else:
         out = make_result_console()
         out.print(_table(lines, with_numbers=datasets is not None, wide=out.width >= _WIDE))
+        groups = list_groups(folder, datasets)
+        out.print(Text(f"{plural(len(lines), 'task')}, and {plural(len(groups), 'group')}: {', '.join(groups)}"))
 
 
 @app.command("show", short_help="Print the template of a task and its first doc.")
@@ -120,11 +123,9 @@ def new(
 
 def _open(chosen: ListOptions, *, with_rows: bool = False) -> tuple[TemplateFolder, Sequence[EvalsDataset] | None]:
     """Open the templates and the evals dataset, as `_open_dataset` does."""
-    from meta_eval.plugins.meta.templates import read_meta_templates
-    from meta_eval.sockets import assets
+    from meta_eval.plugins.meta.templates import open_templates
 
-    missing = chosen.template_dir == TEMPLATES and not chosen.template_dir.exists()
-    folder = read_meta_templates(assets.asset_path("meta_template") if missing else chosen.template_dir)
+    folder = open_templates(chosen.template_dir)
     return folder, None if chosen.evals_dataset is None else _open_dataset(chosen.evals_dataset, with_rows=with_rows)
 
 

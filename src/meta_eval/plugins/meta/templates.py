@@ -1,20 +1,50 @@
-"""Reads the templates of Meta's tasks: a join that a template names must exist."""
+"""Reads the templates of Meta's tasks: a join that a template names must exist.
+
+The folder ``meta_template`` of Meta's own recipe has tasks of lm-eval 0.4.3 with the names of ours, but without our
+settings. It lies beside the recipe's configuration, and is recognised: the shipped templates are used in its place.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from meta_eval.plugins.meta.joins import JOINS
-from meta_eval.sockets import TemplateError, TemplateFolder, read_templates, suggest_name
+from meta_eval.sockets import (
+    TEMPLATES,
+    TemplateError,
+    TemplateFolder,
+    UserError,
+    assets,
+    log,
+    parse_yaml,
+    read_templates,
+    read_text,
+    suggest_name,
+)
+
+
+class _RecipeError(TemplateError):
+    """A folder holds the templates of Meta's recipe."""
 
 
 def read_meta_templates(root: Path) -> TemplateFolder:
     """Read every template below a folder.
 
     Raises:
-        TemplateError: As in `meta_eval.sockets.read_templates`, or a template names an unknown join.
+        TemplateError: As in `meta_eval.sockets.read_templates`, a template names an unknown join, or the folder is that
+            of Meta's recipe.
     """
-    folder = read_templates(root)
+    try:
+        folder = read_templates(root)
+    except TemplateError:
+        if not _is_of_recipe(root):
+            raise
+        raise _RecipeError(
+            "holds the templates of Meta's recipe, which lack the block metadata.meta_eval and cannot be used",
+            where=f"template_dir {root}",
+            hint="Name another folder, such as one that `meta-eval init FOLDER` writes; the shipped templates are used "
+            "where none is named",
+        ) from None
     for template in folder.tasks.values():
         name = template.spec.join
         if name is not None and name not in JOINS:
@@ -23,3 +53,40 @@ def read_meta_templates(root: Path) -> TemplateFolder:
                 where=str(root / template.file),
             )
     return folder
+
+
+def open_templates(root: Path) -> TemplateFolder:
+    """Read the templates of a configuration: the shipped ones if the default folder is missing, or is that of Meta's
+    recipe.
+
+    Raises:
+        TemplateError: As in `read_meta_templates`.
+    """
+    if root != TEMPLATES:
+        return read_meta_templates(root)
+    if root.exists():
+        try:
+            return read_meta_templates(root)
+        except _RecipeError:
+            log.warning(
+                f"./{root} holds the templates of Meta's recipe: using the shipped templates in their place, so edits "
+                "there have no effect"
+            )
+    return read_meta_templates(assets.asset_path("meta_template"))
+
+
+def _is_of_recipe(root: Path) -> bool:
+    """Whether a folder holds the templates of Meta's recipe: a task has the name of one of ours, and the metadata of
+    each are its version alone."""
+    names: set[str] = set()
+    for path in sorted(root.rglob("*.yaml")):
+        try:
+            tree = parse_yaml(read_text(path), where=str(path), constructors={"!function": str}).tree
+        except UserError:
+            return False
+        metadata = tree.get("metadata") if isinstance(tree, dict) else None
+        if metadata is not None and (not isinstance(metadata, dict) or metadata.keys() - {"version"}):
+            return False
+        names.add(str(tree.get("task")) if isinstance(tree, dict) else "")
+    shipped = read_templates(assets.asset_path("meta_template")).tasks
+    return not names.isdisjoint(shipped)

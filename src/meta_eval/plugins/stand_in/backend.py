@@ -22,6 +22,7 @@ class RecordedBackend(Backend):
     reads_text = True  # no tokens are needed
     tokenizer = None
     args_in_command = False  # there is none
+    instead = "the recorded answers in the model's place, for a trial"
     no_command = "no model is asked; the recorded answers are graded"
 
     def load_client(self) -> type[Any]:

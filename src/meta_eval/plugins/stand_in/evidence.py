@@ -11,14 +11,17 @@ NO_MODEL = AlarmKind("no model", "The record answered, so the decision says noth
 
 
 class StandInEvidence(Evidence):
-    """An alarm on results of the backend ``recorded``, which forbids SHIP."""
+    """An alarm on results of the backend ``recorded`` and of `meta-eval stand-in`, which forbids SHIP."""
 
     alarm_kinds: ClassVar[tuple[AlarmKind, ...]] = (NO_MODEL,)
 
     def find(self, case: EvidenceCase) -> Findings:
         """See `Evidence.find`."""
         names = {
-            name for run in case.runs.values() for name, task in run.tasks.items() if task.provenance.backend == ENGINE
+            name
+            for run in case.runs.values()
+            for name, task in run.tasks.items()
+            if ENGINE in (task.provenance.backend or "").split(", ")
         }
         alarms = ((NO_MODEL.name, AlarmOccurrence(name, veto=True)) for name in sorted(names))
         return Findings(tuple(alarms))

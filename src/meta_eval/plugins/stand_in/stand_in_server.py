@@ -11,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Self
 
+from meta_eval.plugins.stand_in.backend import ENGINE
 from meta_eval.plugins.stand_in.record import Record
 from meta_eval.sockets import (
     BackendError,
@@ -134,7 +135,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         if self.path.rstrip("/") == "/v1/models":
-            self._send(200, {"object": "list", "data": [{"id": self.server.stand_in.model, "object": "model"}]})
+            # A run names its engine by the owner: the alarm of `StandInEvidence` knows a recording by it.
+            card = {"id": self.server.stand_in.model, "object": "model", "owned_by": ENGINE}
+            self._send(200, {"object": "list", "data": [card]})
         else:
             self._refuse(404, "there is no such page")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import typer
@@ -34,5 +35,6 @@ def stand_in(
     with StandIn(model, texts, port) as server:
         count = sum(map(len, texts.values()))
         err.print(f"serving {count:,} recorded answers of {model} at {server.url}; Ctrl-C ends it", soft_wrap=True)
-        err.print(f"next: meta-eval run --set backend=server --set base_url={server.url}", soft_wrap=True)
+        words = ["meta-eval", "run", str(folder), "--set", "backend=server", "--set", f"base_url={server.url}"]
+        err.print(f"next: {shlex.join(words)}", soft_wrap=True)
         server.serve()

@@ -7,6 +7,7 @@ FIDELITY = Verb(
     "Check whether two models are the same, token by token.",
     "meta_eval.plugins.tokens.fidelity_verb:fidelity",
     call="meta_eval.plugins.tokens.api:fidelity",
+    resumes=True,
     panel="Judge",
     next_after={"forced": "{pack} --answers ANSWERS"},
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from meta_eval.plugins.engines.vllm.serve import VLLM_EXTRA, VLLM_TUNING, VllmServe
+from meta_eval.plugins.engines.vllm.serve import VLLM_HINT, VLLM_TUNING, VllmServe, find_vllm
 from meta_eval.sockets import AddedBos, Backend, LmEvalBackend, RunSettings, Server, Settings, load_class
 
 
@@ -18,7 +18,7 @@ class Vllm(LmEvalBackend):
     added_bos = AddedBos(until=(0, 4, 9, 2), for_gemma=True)  # read in lm-eval 0.4.8 to 0.4.13, as those of its classes
     imports = "vllm"
     install = "vllm"
-    extra = VLLM_EXTRA
+    extra = VLLM_HINT
     args_of = "vLLM"
     tuning = VLLM_TUNING
     reserved = {  # noqa: RUF012 (the base class says that it is one for all)
@@ -73,9 +73,9 @@ class Vllm(LmEvalBackend):
         if settings.data_parallel_size == 1:
             return ()
         return (
-            f"data_parallel_size: {settings.data_parallel_size} in lm_eval itself: from 0.4.12 on it needs `ray`, one "
-            "actor a copy, and loads the weights again at every call; 0.4.11 is reported to hang. 1 is the safe choice "
-            "there; meta-eval run with backend ray loads each copy once",
+            f"data_parallel_size: {settings.data_parallel_size}: set 1 for the printed command. With more copies "
+            "lm_eval 0.4.12 and later needs `ray` and loads the weights again at every call, and 0.4.11 is reported to "
+            "hang. `meta-eval run` serves all copies itself",
         )
 
 
@@ -86,3 +86,6 @@ class _ServedVllm(Server):
 
     def starts_server(self, settings: Settings) -> bool:  # noqa: ARG002 (whatever they say)
         return True
+
+    def check_installed(self, settings: Settings) -> None:
+        find_vllm("serve" if settings.serve else f"backend {self.name}")

@@ -9,10 +9,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from meta_eval.sockets import OF_CLIENT, BackendError, RunSettings, ServerProgram, Settings, log
+from meta_eval.sockets import OF_CLIENT, BackendError, RunSettings, ServerProgram, Settings, describe_missing, log
 
 # What our extra vllm installs. The package itself is on no registry yet, so a hint names what it needs.
 VLLM_EXTRA = "'vllm>=0.18'"
+# The same in a sentence, with what README says for a checkout.
+VLLM_HINT = f"{VLLM_EXTRA} on a machine with a GPU (in a checkout: pip install '.[vllm]')"
 
 # Arguments of lm-eval's vllm backend that vLLM calls differently, and those that vLLM does not have.
 _RENAMED = {"max_batch_size": "max_num_seqs"}
@@ -82,8 +84,11 @@ class VllmServe(ServerProgram):
         return start_server(command, self.name, name, logs, unset=("VLLM_API_KEY",))
 
 
-def find_vllm() -> list[str]:
+def find_vllm(where: str = "serve") -> list[str]:
     """The command of vLLM: in this environment, else on the shell's path.
+
+    Args:
+        where: What asks for it, for the error.
 
     Raises:
         BackendError: It is not installed.
@@ -92,7 +97,7 @@ def find_vllm() -> list[str]:
         return [sys.executable, "-P", "-m", "vllm.entrypoints.cli.main"]
     program = shutil.which("vllm")
     if program is None:
-        raise BackendError("vllm is not installed", where="serve", hint=f"pip install {VLLM_EXTRA}")
+        raise describe_missing("vllm", VLLM_HINT, where=where)
     return [program]
 
 

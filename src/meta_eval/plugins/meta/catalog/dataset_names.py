@@ -30,6 +30,14 @@ class Identity:
 _INSTRUCT = frozenset(("instruct", "chat", "it"))
 _BASE = frozenset(("base", "pretrain", "pretrained", "pt"))
 
+# Words in names of models that are no Llama, whatever else the name says.
+_OTHER_FAMILIES = frozenset(
+    (
+        "deepseek", "falcon", "gemma", "gpt", "granite", "ministral", "mistral", "mixtral", "nemo", "olmo", "phi",
+        "pythia", "qwen", "qwq", "smollm", "yi",
+    )
+)  # fmt: skip
+
 NOBODY = Identity(None, None, None)
 
 
@@ -51,9 +59,21 @@ def parse_identity(name: str) -> Identity:
 def parse_variant(model_name: str) -> Variant | None:
     """What a model's name says of its training: ``-Instruct``, ``-chat`` and ``-it``, or ``-Base`` and ``-pt``. None
     if it says nothing or both."""
-    words = set(re.split(r"[^a-z]+", re.split(r"[/\\]", model_name.rstrip("/\\"))[-1].lower()))
+    words = _words(model_name)
     is_instruct, is_base = not words.isdisjoint(_INSTRUCT), not words.isdisjoint(_BASE)
     return None if is_instruct == is_base else "instruct" if is_instruct else "pretrain"
+
+
+def is_other_family(model_name: str) -> bool:
+    """Whether a model's name says that it is no Llama. The name of a Llama that another model was distilled into does
+    not say it."""
+    words = _words(model_name)
+    return not words.isdisjoint(_OTHER_FAMILIES) and not any("llama" in word for word in words)
+
+
+def _words(model_name: str) -> set[str]:
+    """The words of the last part of a model's name."""
+    return set(re.split(r"[^a-z]+", re.split(r"[/\\]", model_name.rstrip("/\\"))[-1].lower()))
 
 
 def _spell(size: str) -> str:

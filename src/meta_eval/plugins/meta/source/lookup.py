@@ -12,6 +12,7 @@ from meta_eval.sockets import (
     ConfigError,
     DataFile,
     SourceError,
+    UnreachableError,
     expand_home,
     log,
     suggest_name,
@@ -50,9 +51,14 @@ def open_evals_dataset(name: str, *, revision: str | None = None) -> Sequence[Ev
             log.warning(
                 f"{dataset_id} is not one of the evals datasets that Meta published for Llama 3.1, 3.2 and 3.3{near}"
             )
-        dataset = hub_datasets.open_evals_dataset(
-            dataset_id, revision=revision, identity=catalog.identify_dataset(dataset_id)
-        )
+        log.warning(f"asking the hub for {dataset_id}")
+        try:
+            dataset = hub_datasets.open_evals_dataset(
+                dataset_id, revision=revision, identity=catalog.identify_dataset(dataset_id)
+            )
+        except UnreachableError as error:
+            hint = f"{error.hint}; or set evals_dataset to a local folder, or to `{SAMPLE}`"
+            raise UnreachableError(error.what, where=error.where, hint=hint) from None
     for warning in dataset.warnings:
         log.warning(warning)
     return (dataset,)

@@ -1,0 +1,88 @@
+"""A folder of Meta's recipe: its eval_config.yaml beside its own meta_template/, whose tasks lack our settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from command import cli
+from places import TEMPLATES
+
+_CONFIG = """\
+model_name: "meta-llama/Llama-3.2-3B-Instruct" # a comment
+evals_dataset: "meta-llama/Llama-3.2-3B-Instruct-evals"
+tasks: "meta_instruct"
+data_parallel_size: 1
+work_dir: ./work_dir
+template_dir: ./meta_template # the recipe names its folder
+show_config: false
+"""
+_TASK = """\
+task: {task}
+dataset_path: parquet
+doc_to_text: !function utils.doc_to_text
+metric_list: [{{metric: exact_match}}]
+metadata: {{version: 1.0}}
+"""
+_TASKS = {
+    "bbh/bbh_3shot_cot.yaml": "meta_bbh",
+    "gpqa/gpqa_0shot.yaml": "meta_gpqa",
+    "mmlu/mmlu_instruct.yaml": "meta_mmlu_instruct",
+}
+_SAMPLE = ("--set", "evals_dataset=sample", "--set", "tasks=meta_gpqa")
+
+
+@pytest.fixture(autouse=True)
+def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder, which is also the working directory."""
+    monkeypatch.chdir(tmp_path)
+    Path("eval_config.yaml").write_text(_CONFIG)
+    for file, task in _TASKS.items():
+        path = Path("meta_template", file)
+        path.parent.mkdir(parents=True)
+        path.write_text(_TASK.format(task=task))
+        path.with_name("utils.py").write_text("def doc_to_text(doc):\n    return doc['input_final_prompts'][0]\n")
+    Path("meta_template/meta_instruct.yaml").write_text("group: meta_instruct\ntask: [meta_gpqa]\n")
+    return tmp_path
+
+
+def test_its_configuration_works_unchanged_and_one_note_names_the_templates_that_are_used() -> None:
+    done = cli("prepare", "--config_path", "./eval_config.yaml", *_SAMPLE)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("lm_eval --model vllm ")
+    assert done.stderr.count("meta_template holds the templates of Meta's recipe: using the shipped templates") == 1
+
+
+@pytest.mark.parametrize("words", [("tasks",), ("tasks", "show", "meta_gpqa")])
+def test_tasks_lists_and_shows_the_shipped_templates_there(words: tuple[str, ...]) -> None:
+    done = cli(*words)
+    assert done.returncode == 0, done.stderr
+    assert "meta_gpqa" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "words", [("prepare", *_SAMPLE, "--set", "template_dir={}"), ("tasks", "--template-dir", "{}")]
+)
+def test_named_in_another_way_the_folder_is_refused_with_what_to_do(words: tuple[str, ...], recipe: Path) -> None:
+    folder = recipe / "meta_template"
+    done = cli(*(word.format(folder) for word in words))
+    assert done.returncode == 2
+    assert f"{folder}: holds the templates of Meta's recipe" in done.stderr
+    assert "meta-eval init FOLDER" in done.stderr
+
+
+def test_a_folder_with_a_task_of_ours_beside_them_is_read_as_a_template_folder() -> None:
+    own = Path("meta_template/own/own.yaml")
+    own.parent.mkdir()
+    own.write_bytes((TEMPLATES / "gpqa/gpqa_0shot.yaml").read_bytes())
+    done = cli("prepare", *_SAMPLE)
+    assert done.returncode == 2
+    assert "meta_template/bbh/bbh_3shot_cot.yaml: metadata.meta_eval: is not set" in done.stderr
+
+
+def test_a_folder_of_other_tasks_without_our_settings_is_no_recipe() -> None:
+    for path in Path("meta_template").rglob("*.yaml"):
+        path.write_text(path.read_text().replace("meta_", "my_"))
+    done = cli("prepare", *_SAMPLE)
+    assert done.returncode == 2
+    assert "metadata.meta_eval: is not set" in done.stderr
