@@ -137,6 +137,7 @@ class Pace:
 
 def estimate_tokens(pack: Path, manifest: Manifest, task: str) -> float:
     """The mean length of a task's recorded answers, in tokens; 0 for choices and without recorded answers."""
+    import pyarrow as pa
     import pyarrow.compute as pc
 
     file = manifest.tasks[task].docs_file
@@ -145,6 +146,8 @@ def estimate_tokens(pack: Path, manifest: Manifest, task: str) -> float:
     if "continuations" in manifest.tasks[task].columns:
         return 0.0
     texts = read_table(pack / file, columns=["recorded_output"]).column(0)
+    if not pa.types.is_string(texts.type):  # where no doc has a text, the column has no type either
+        return 0.0
     mean = pc.mean(pc.utf8_length(texts)).as_py()
     return (mean or 0.0) / _CHARACTERS
 

@@ -1,0 +1,73 @@
+"""Rows of one's own through a chat endpoint: what they lack, and what changes between two runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chat_server import Body, ChatServer, completion
+from command import cli
+from rows import make_row, write_rows
+
+TASK = "meta_mmlu_pro_instruct"
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("meta_eval.ask.transport._FIRST", 0.01)
+    monkeypatch.setattr("meta_eval.ask.client.ROUNDS", (0, 0, 0))
+
+
+def answer(_: Body) -> Body:
+    return completion("The best answer is B.")
+
+
+def rows(folder: Path, count: int = 12, without: tuple[str, ...] = (), **columns: Any) -> Path:
+    """Write rows of a chat, of which some columns are others or are missing."""
+    made = [
+        make_row(
+            (question := f"What is {number} + {number}?"),
+            prompts=[
+                f"<|start_header_id|>user<|end_header_id|>\n\n{question}<|eot_id|>"
+                "<|start_header_id|>assistant<|end_header_id|>\n\n"
+            ],
+            **columns,
+        )
+        for number in range(count)
+    ]
+    some = [{name: value for name, value in row.items() if name not in without} for row in made]
+    return write_rows(folder / "my_evals" / "mmlu_pro.jsonl", some)
+
+
+def tell(server: ChatServer, folder: Path, *words: str, **keys: Any) -> Any:
+    settings = {
+        "model_name": "tiny", "evals_dataset": "./my_evals", "tasks": TASK, "backend": "chat", "base_url": server.url,
+        "max_model_len": 65536, **keys,
+    }  # fmt: skip
+    (folder / "eval_config.yaml").write_text(json.dumps(settings), encoding="utf-8")
+    return cli(*words, cwd=folder)
+
+
+def test_rows_without_recorded_answers_are_asked_and_graded(tmp_path: Path) -> None:
+    rows(tmp_path, without=("output_prediction_text",))
+    with ChatServer(answer) as server:
+        done = tell(server, tmp_path, "run", "--json")
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["asked"] == 12
+        loaded = tell(server, tmp_path, "load", "--concurrency", "4", "--docs", "4", "--traffic", "0")
+        assert loaded.returncode in (0, 3), loaded.stderr
+    for words in (["verify"], ["report", "eval_results"], ["compare", "eval_results", "eval_results"]):
+        assert cli(*words, cwd=tmp_path).returncode in (0, 1, 3)
+    audited = cli("audit", "--pack", "work_dir", cwd=tmp_path)
+    assert audited.returncode == 2 and "holds no recorded answers" in audited.stderr
+
+
+def test_rows_with_null_hashes_pair_with_their_recorded_answers(tmp_path: Path) -> None:
+    rows(tmp_path, input_question_hash=None, input_final_prompts_hash=None)
+    with ChatServer(answer) as server:
+        done = tell(server, tmp_path, "run", "--no-report")
+    assert done.returncode == 0, done.stderr
+    (task,) = json.loads(cli("report", "eval_results", "--json", cwd=tmp_path).stdout)["tasks"]
+    assert (task["docs"], task["drop"]["value"]) == (12, 0)
