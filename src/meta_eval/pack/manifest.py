@@ -362,8 +362,9 @@ class Manifest(_Entry, Public):
     """Describes the whole pack. It has no time and no host, so the same input gives the same bytes.
 
     ``run_settings`` holds the settings of the run, ``command`` the same as a command that works without meta-eval.
-    ``left_out`` holds requested tasks that could not be prepared, each with its reason. ``includes_punkt`` says whether
-    it brings nltk's Punkt model; None where no task needs it.
+    ``sources`` holds the local files that it was made of, by path as the user wrote it; of one larger than 64 MiB the
+    size alone. ``left_out`` holds requested tasks that could not be prepared, each with its reason. ``includes_punkt``
+    says whether it brings nltk's Punkt model; None where no task needs it.
     """
 
     schema_version: int
@@ -372,6 +373,7 @@ class Manifest(_Entry, Public):
     prepared_from: PreparedFrom
     run_settings: RunSettings
     originals: dict[str, OriginalEntry]
+    sources: dict[str, FileEntry] = {}
     tasks: dict[TaskName, TaskEntry] = Field(min_length=1)
     groups: dict[TaskName, tuple[TaskName, ...]]
     left_out: dict[TaskName, str] = {}

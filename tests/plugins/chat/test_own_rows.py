@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -69,5 +71,43 @@ def test_rows_with_null_hashes_pair_with_their_recorded_answers(tmp_path: Path) 
     with ChatServer(answer) as server:
         done = tell(server, tmp_path, "run", "--no-report")
     assert done.returncode == 0, done.stderr
-    (task,) = json.loads(cli("report", "eval_results", "--json", cwd=tmp_path).stdout)["tasks"]
+    (task,) = json.loads(cli("report", "eval_results", "--pack", "work_dir", "--json", cwd=tmp_path).stdout)["tasks"]
     assert (task["docs"], task["drop"]["value"]) == (12, 0)
+
+
+def test_rows_that_changed_are_prepared_again_and_those_that_did_not_are_not(tmp_path: Path) -> None:
+    file = rows(tmp_path)
+    with ChatServer(answer) as server:
+
+        def asked(*words: str) -> tuple[int, str]:
+            done = tell(server, tmp_path, "run", "--json", *words)
+            assert done.returncode == 0, done.stderr
+            report = json.loads(cli("report", "eval_results", "--pack", "work_dir", "--json", cwd=tmp_path).stdout)
+            return report["tasks"][0]["docs"], done.stderr
+
+        assert asked()[0] == 12
+        os.utime(file, (1, 1))
+        assert "changed since" not in asked()[1]
+        rows(tmp_path, 5)
+        kept, said = asked("--edited")
+        assert (
+            kept == 12 and "my_evals/mmlu_pro.jsonl changed since work_dir was prepared, and work_dir is used" in said
+        )
+        left, said = asked()
+        assert left == 5 and said.count("changed since work_dir was prepared: preparing it again") == 1
+        shutil.rmtree(tmp_path / "my_evals")
+        assert asked()[0] == 5, "the pack is complete without the rows"
+
+
+def test_a_template_that_changed_is_prepared_again(tmp_path: Path) -> None:
+    rows(tmp_path)
+    assert cli("init", cwd=tmp_path).returncode == 0
+    with ChatServer(answer) as server:
+        first = tell(server, tmp_path, "run", "--json")
+        (template,) = (tmp_path / "meta_template" / "mmlu_pro").glob("*instruct*.yaml")
+        template.write_text(template.read_text(encoding="utf-8") + "# mine\n", encoding="utf-8")
+        again = tell(server, tmp_path, "run", "--json")
+    assert first.returncode == again.returncode == 0, first.stderr + again.stderr
+    name = template.relative_to(tmp_path)
+    assert f"{name} changed since work_dir was prepared: preparing it again" in again.stderr
+    assert json.loads(again.stdout)["asked"] == 0
