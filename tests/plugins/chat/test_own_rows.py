@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from chat_server import Body, ChatServer, completion
 from command import cli
+from places import REPOSITORY
 from rows import make_row, write_rows
 
 TASK = "meta_mmlu_pro_instruct"
@@ -111,3 +112,14 @@ def test_a_template_that_changed_is_prepared_again(tmp_path: Path) -> None:
     name = template.relative_to(tmp_path)
     assert f"{name} changed since work_dir was prepared: preparing it again" in again.stderr
     assert json.loads(again.stdout)["asked"] == 0
+
+
+def test_a_file_of_questions_and_answers_is_answered_with_the_page_of_them(tmp_path: Path) -> None:
+    (tmp_path / "qa.jsonl").write_text('{"question": "What is 2 + 2?", "answer": "4"}\n', encoding="utf-8")
+    done = cli(
+        "prepare",
+        *("--set", "model_name=tiny", "--set", "evals_dataset=./qa.jsonl", "--set", "tasks=quiz"),
+        cwd=tmp_path,
+    )
+    assert done.returncode == 2 and "docs/guides/own_questions.md" in done.stderr
+    assert (REPOSITORY / "docs/guides/own_questions.md").is_file()
