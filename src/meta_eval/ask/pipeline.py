@@ -197,7 +197,10 @@ def run_pack(
                 )
                 expected = {name: estimate_tokens(pack, manifest, name) for name in pending.left}
                 recordings = Recordings(pack, manifest) if options.canary else None
-                asking = RequestLoop(client, journal, tokens, pending, Pace(pending.left, expected), recordings)
+                asking = RequestLoop(
+                    client, journal, tokens, pending, Pace(pending.left, expected), recordings,
+                    endpoint_check=options.endpoint_check,
+                )  # fmt: skip
                 for name in _ask_everything(done, asking, stopping, second, order):
                     _tell(name, grading, journal, pending, scored, shard)
         done.order, done.answers = order, journal.files()

@@ -307,6 +307,7 @@ class RequestLoop:
         pending: The requests that are not answered yet.
         pace: Counts the answers.
         recordings: Recorded answers, which the canary compares the first with; None for no canary.
+        endpoint_check: Whether the client examines the endpoint first.
 
     Attributes:
         asked: Requests that were asked.
@@ -323,9 +324,11 @@ class RequestLoop:
         pending: PendingRequests,
         pace: Pace,
         recordings: Recordings | None,
+        *,
+        endpoint_check: bool = True,
     ) -> None:
         self._client, self._journal, self._tokens, self._pending, self._pace = client, journal, tokens, pending, pace
-        self._recordings = recordings
+        self._recordings, self._endpoint_check = recordings, endpoint_check
         self._left = dict(pending.left)
         self.asked = self.failed = 0
         self.last: list[str] = []
@@ -374,7 +377,7 @@ class RequestLoop:
         because the settings are the same.
         """
         yield from (name for name in self._left if self._is_done(name))
-        seen = self._client.examine(self._pending.first_requests()) if self._recordings else {}
+        seen = self._client.examine(self._pending.first_requests()) if self._endpoint_check else {}
         if seen:
             self._journal.note(endpoint=seen)
         first = choose_first_requests(self._pending, self._recordings) if self._recordings else {}
@@ -386,6 +389,11 @@ class RequestLoop:
             self._client, {name: recorded for name, (_, recorded) in first.items()},
             encoder.encode_text if encoder else list, encoder.bos if encoder else None,
             _TOOLS_LOST if reads_tools_lost(seen) else None,
+            self._recordings.describe_other_model(
+                self._client.model, {request.task for request, _ in first.values()}
+            )
+            if self._recordings
+            else None,
         )  # fmt: skip
         held: list[tuple[Request, Answer]] = []
         for pair in self._ask([request for request, _ in first.values()]):

@@ -53,9 +53,9 @@ def test_a_run_resumes_costs_what_its_tokens_cost_and_keeps_no_key(tmp_path: Pat
         return answer(body)
 
     with ChatServer(reply) as server:
-        stopped = run(server, tmp_path, "--no-canary", concurrency=1)
+        stopped = run(server, tmp_path, "--no-canary", "--no-endpoint-check", concurrency=1)
         assert stopped.returncode == 2 and "answers 402" in stopped.stderr
-        done = run(server, tmp_path, "--no-canary", concurrency=1)
+        done = run(server, tmp_path, "--no-canary", "--no-endpoint-check", concurrency=1)
         assert done.returncode == 0, done.stderr
     output = json.loads(done.stdout)
     assert (output["failed"], set(answered.values())) == (0, {1})
@@ -78,10 +78,11 @@ def test_a_key_in_the_place_of_its_variable_is_refused_and_not_repeated(tmp_path
 
 
 def test_shards_ask_each_request_once_and_are_graded_together(tmp_path: Path) -> None:
+    alone = ("--no-canary", "--no-endpoint-check")
     with ChatServer(answer) as server:
         for shard in ("0/2", "1/2"):
-            assert run(server, tmp_path, "--no-canary", "--shard", shard).returncode == 0
-        done = run(server, tmp_path, "--no-canary")
+            assert run(server, tmp_path, *alone, "--shard", shard).returncode == 0
+        done = run(server, tmp_path, *alone)
     assert json.loads(done.stdout)["asked"] == 0
     assert set(Counter(json.dumps(body["messages"]) for body in server.bodies).values()) == {1}
 
@@ -110,6 +111,15 @@ def test_what_the_check_of_the_endpoint_found_is_on_the_report(tmp_path: Path) -
     (alarm,) = [alarm for alarm in made.alarms if alarm.kind == "endpoint"]
     (task,) = alarm.tasks
     assert "; seed is not accepted, and was left out" in str(task.note) and not task.veto
+
+
+def test_the_endpoint_is_checked_without_a_canary(tmp_path: Path) -> None:
+    with ChatServer(answer) as server:
+        done = run(server, tmp_path, "--no-canary", limit=2)
+        asked = len(server.bodies)
+        quiet = run(server, tmp_path, "--no-canary", "--no-endpoint-check", limit=2, output_path="other")
+    assert "stop: it writes on after the stop text" in done.stderr
+    assert quiet.returncode == 0 and "stop text" not in quiet.stderr and len(server.bodies) == asked + 2
 
 
 def test_prompts_of_a_base_model_are_left_out_with_the_reason(tmp_path: Path) -> None:

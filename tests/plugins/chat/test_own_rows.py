@@ -123,3 +123,41 @@ def test_a_file_of_questions_and_answers_is_answered_with_the_page_of_them(tmp_p
     )
     assert done.returncode == 2 and "docs/guides/own_questions.md" in done.stderr
     assert (REPOSITORY / "docs/guides/own_questions.md").is_file()
+
+
+def test_first_words_stop_only_a_run_of_the_recorded_model(tmp_path: Path) -> None:
+    """Rows name no model. A batch record does, and is of this one."""
+    rows(tmp_path, 20, output_prediction_text=["Surely B."])
+    with ChatServer(answer) as server:
+        done = tell(server, tmp_path, "run", "--json")
+        assert done.returncode == 0, done.stderr
+        assert (
+            "0 of 20 answers begin as the recorded one. This stops nothing, because the record names no model"
+            in done.stderr
+        )
+
+        write_batch(tmp_path / "rec", model="org/Tiny")
+        keys = {"evals_dataset": "./rec", "tasks": "recorded", "output_path": "out"}
+        stopped = tell(server, tmp_path, "run", "--json", **keys)
+        assert stopped.returncode == 2 and "0 of 20 answers begin as the recorded one" in stopped.stderr
+        assert "adds no system prompt" in stopped.stderr and "BOS" not in stopped.stderr
+        write_batch(tmp_path / "rec", model="another")
+        assert tell(server, tmp_path, "run", "--json", **keys).returncode == 0
+
+
+def write_batch(folder: Path, *, model: str) -> None:
+    """Write batch files of 20 requests that a model has answered."""
+    folder.mkdir(exist_ok=True)
+    asked, said = [], []
+    for number in range(20):
+        body = {
+            "model": model,
+            "messages": [{"role": "user", "content": f"Number {number}?"}],
+            "temperature": 0,
+            "max_tokens": 9,
+        }
+        asked.append({"custom_id": f"q-{number}", "method": "POST", "url": "/v1/chat/completions", "body": body})
+        made = completion("Surely B.", model=model)
+        said.append({"custom_id": f"q-{number}", "response": {"status_code": 200, "body": made}, "error": None})
+    write_rows(folder / "requests.jsonl", asked)
+    write_rows(folder / "output.jsonl", said)
