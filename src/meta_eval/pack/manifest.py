@@ -406,9 +406,10 @@ class Manifest(_Entry, Public):
     @property
     def needs_bos(self) -> bool:
         """Whether the model's tokenizer must add a BOS. The prompts of a family with a BOS rely on it, as do prompts
-        of a record from which a BOS was removed."""
+        of a record from which a BOS was removed. Rows that name no model may be of a model without one."""
         return any(
-            "prompt_with_bos" in entry.warnings or (entry.record is None and find_family(entry.model).bos is not None)
+            "prompt_with_bos" in entry.warnings
+            or (entry.record is None and entry.model is not None and find_family(entry.model).bos is not None)
             for entry in self.tasks.values()
         )
 
