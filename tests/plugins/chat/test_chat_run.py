@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import socket
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -176,3 +177,24 @@ def test_a_limit_of_the_endpoint_is_said_once_for_all_tasks(tmp_path: Path) -> N
     text = " ".join(shown.stdout.split())
     assert text.count("an answer was cut before its limit") == 1
     assert "remove that limit" in text and "With a higher limit of tokens" not in text
+
+
+def test_https_where_nobody_speaks_tls_is_told_to_try_http(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some servers without TLS wait for the rest of what they take for a request."""
+    monkeypatch.setattr("meta_eval.ask.transport._TO_CONNECT", 0.3)
+    with socket.create_server(("127.0.0.1", 0)) as silent, ChatServer(answer) as server:
+        url = f"https://127.0.0.1:{silent.getsockname()[1]}/v1"
+        done = run(server, tmp_path, base_url=url)
+    assert done.returncode == 2 and "it answers, but not with TLS" in done.stderr and "try http://" in done.stderr
+    assert "refused" not in done.stderr
+
+
+def test_a_context_that_is_too_short_names_what_would_help(tmp_path: Path) -> None:
+    with ChatServer(answer) as server:
+        server.models = Reply({"data": [{"id": "tiny", "max_model_len": 1024}]})
+        served = run(server, tmp_path)
+        prepared = run(server, tmp_path, max_model_len=1024)
+    assert (
+        "set max_model_len to 1024: tasks with longer prompts and answers (max_gen_toks) are then left" in served.stderr
+    )
+    assert f"leave the task out (tasks: …,-{TASK}), or lower max_gen_toks in its template" in prepared.stderr
