@@ -206,8 +206,8 @@ def run_pack(
         done.order, done.answers = order, journal.files()
         if shard[1] == 1:
             report_progress("grading")
-            grading.requests = pending.slim_requests
             answers = answers if grade_only else journal.read()
+            _choose_graded(grading, done, pending, answers)
             done.graded = grading.grade(
                 select_answers(answers, pending.keys()),
                 output=output, partial=True, prices=settings, go_on=True,
@@ -309,6 +309,13 @@ def check_order_options(options: RunOptions) -> None:
         raise ConfigError("is empty", where="--order-seed", hint="Leave it out for a secret seed, or name one")
     if options.rerun is not None and options.rerun < 0:
         raise ConfigError(f"{options.rerun} is no number of docs", where="--rerun", hint="Use 100, or leave it out")
+
+
+def _choose_graded(grading: Grading, done: RunResult, pending: PendingRequests, answers: Answers) -> None:
+    """Grade no task that was left out and was never answered before: nothing of it is missing."""
+    grading.requests = pending.slim_requests
+    graded = [name for name in grading.tasks if name not in done.left_out or pending.find_answered_docs(name, answers)]
+    grading.tasks = graded or grading.tasks
 
 
 def _make_baseline(pack: Path, grading: Grading) -> None:

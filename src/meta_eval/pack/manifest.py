@@ -443,7 +443,7 @@ def explain_no_command(backend: Backend, tasks: Sequence[TaskEntry]) -> str | No
         which = f"{count} of {len(tasks)} tasks ask {words[asked_as]}"
         if asked_as not in backend.kinds | {"text"}:
             return f"{which}, and backend {backend.name} is asked with texts{suggest_backend(asked_as)}"
-        return f"{which}, and no lm_eval command of backend {backend.name} does"
+        return f"there is no lm_eval command: {which}, and only meta-eval asks them with backend {backend.name}"
     if messages := sum(entry.answer == "message" for entry in tasks):
         return f"lm_eval keeps only the text of an answer, and {messages} of {len(tasks)} tasks grade its tool calls"
     return None

@@ -161,3 +161,31 @@ def write_batch(folder: Path, *, model: str) -> None:
         said.append({"custom_id": f"q-{number}", "response": {"status_code": 200, "body": made}, "error": None})
     write_rows(folder / "requests.jsonl", asked)
     write_rows(folder / "output.jsonl", said)
+
+
+def test_a_pack_whose_prompts_are_no_chats_is_told_so_when_it_is_prepared(tmp_path: Path) -> None:
+    write_rows(tmp_path / "my_evals" / "mmlu_pro.jsonl", [make_row(prompts=["Question: 2 + 2?\nAnswer:"])])
+    with ChatServer(answer) as server:
+        prepared = tell(server, tmp_path, "prepare")
+        asked = tell(server, tmp_path, "run", "--json")
+    assert prepared.returncode == 0 and asked.returncode == 2
+    why = "the prompt has no headers of chat turns"
+    assert why in asked.stderr
+    assert f"{TASK}: `meta-eval run` will leave it out with backend chat: {why}" in prepared.stderr
+    assert "next: name another backend" in prepared.stderr and "meta-eval run\n" not in prepared.stderr
+
+
+def test_a_task_that_is_left_out_is_not_unfinished_too(tmp_path: Path) -> None:
+    with ChatServer(answer) as server:
+        done = tell(server, tmp_path, "run", "--json", evals_dataset="sample", tasks=f"{TASK},meta_gpqa", limit=3)
+    assert list(json.loads(done.stdout)["left_out"]) == ["meta_gpqa"], done.stderr
+    assert "unfinished" not in done.stderr
+
+
+@pytest.mark.plugin("load")
+def test_answers_that_load_itself_cuts_are_not_laid_to_the_engine(tmp_path: Path) -> None:
+    rows(tmp_path)
+    words = ("load", "--concurrency", "4", "--docs", "6", "--traffic", "0", "--max-tokens", "3")
+    with ChatServer(lambda _: completion("The best", "length")) as server:
+        done = tell(server, tmp_path, *words)
+    assert done.returncode in (0, 3) and "limit of the engine's own" not in done.stderr
