@@ -198,3 +198,18 @@ def test_a_context_that_is_too_short_names_what_would_help(tmp_path: Path) -> No
         "set max_model_len to 1024: tasks with longer prompts and answers (max_gen_toks) are then left" in served.stderr
     )
     assert f"leave the task out (tasks: …,-{TASK}), or lower max_gen_toks in its template" in prepared.stderr
+
+
+def test_a_credential_in_the_address_is_told_where_it_belongs(tmp_path: Path) -> None:
+    with ChatServer(answer) as server:
+        done = run(server, tmp_path, base_url=server.url.replace("://", "://me:Plain-Secret-9@"))
+    assert done.returncode == 2 and "with api_key_env" in done.stderr
+    assert "HF_TOKEN" not in done.stderr and "Secret" not in done.stderr
+
+
+def test_the_page_names_the_engine_as_the_servers_own_word(tmp_path: Path) -> None:
+    with ChatServer(answer) as server:
+        done = run(server, tmp_path, limit=2)
+    made = report(Path(tmp_path, json.loads(done.stdout)["results"]), pack=tmp_path / "work_dir")
+    facts = dict(made.runs[0].provenance)
+    assert "backend" not in facts and facts["engine"] == "fake, by its own name"
