@@ -203,14 +203,16 @@ def _short(subtask: str, others: dict[str, Tally]) -> str:
 
 def _whose(proof: Proof) -> str:
     """The heading for recorded verdicts."""
-    return "rec." if any(result.entry.record is not None for result in proof.tasks.values()) else "Meta"
+    entries = [result.entry for result in proof.tasks.values()]
+    return "rec." if any(entry.record is not None or entry.model is None for entry in entries) else "Meta"
 
 
 def _legend(proof: Proof) -> list[str]:
     results = [result for result in proof.tasks.values() if result.tallies is not None]
     saved = "saved: the run's own verdicts; " if proof.regraded else ""
-    of_record = _whose(proof) != "Meta"
-    reference = "rec.: mean of the recorded verdicts" if of_record else "Meta: mean of its recorded verdicts"
+    of_record = any(result.entry.record is not None for result in proof.tasks.values())
+    is_meta = _whose(proof) == "Meta"
+    reference = "Meta: mean of its recorded verdicts" if is_meta else "rec.: mean of the recorded verdicts"
     publ = "the record's score" if of_record else "published number"
     lines = [f"percent; {saved}{reference}; publ.: {publ}; ours: in its metric"]
     if of_record and not proof.regraded:

@@ -203,9 +203,10 @@ class TaskEntry(_Entry):
     ``choice_scoring`` is how a choice task is scored, else None. ``likelihood_reason`` says why requested next-token
     scoring was not possible. ``dataset_config`` is the configuration of the dataset on the hub, ``subset`` Meta's
     name of the benchmark in it. ``filters`` to ``unsafe_code`` are for verify: see `meta_eval.pack.templates.TaskSpec`.
-    ``record`` is None for Meta's evals datasets. ``asked_as`` says whether prompts are texts or chat messages,
-    ``answer`` whether a text or a whole chat message is graded. ``trust`` says how far its verdicts are proven, None
-    where the recorded run's own grader gives them. The docs of an ``invented`` task are no benchmark.
+    ``record`` is None for Meta's evals datasets, and for rows in their columns: those name no ``model``. ``asked_as``
+    says whether prompts are texts or chat messages, ``answer`` whether a text or a whole chat message is graded.
+    ``trust`` says how far its verdicts are proven, None where the recorded run's own grader gives them. The docs of an
+    ``invented`` task are no benchmark.
     """
 
     template: PackPath
@@ -255,7 +256,7 @@ class TaskEntry(_Entry):
         """The owner of the recorded answers of the baseline: ``Meta's``, ``the record's``, ``the baseline's``."""
         if self.baseline:
             return "the baseline's"
-        return "Meta's" if self.record is None else "the record's"
+        return "Meta's" if self.record is None and self.model is not None else "the record's"
 
     @property
     def baseline_owner_recorded(self) -> str:

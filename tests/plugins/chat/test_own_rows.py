@@ -74,6 +74,8 @@ def test_rows_with_null_hashes_pair_with_their_recorded_answers(tmp_path: Path) 
     assert done.returncode == 0, done.stderr
     (task,) = json.loads(cli("report", "eval_results", "--pack", "work_dir", "--json", cwd=tmp_path).stdout)["tasks"]
     assert (task["docs"], task["drop"]["value"]) == (12, 0)
+    shown = cli("report", "eval_results", "--pack", "work_dir", cwd=tmp_path).stdout
+    assert "Beside the record's answers" in shown and "Meta" not in shown
 
 
 def test_rows_that_changed_are_prepared_again_and_those_that_did_not_are_not(tmp_path: Path) -> None:
