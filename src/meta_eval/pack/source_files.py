@@ -9,8 +9,10 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
+from meta_eval.base.errors import UserError
 from meta_eval.base.hashing import hash_file
 from meta_eval.base.inputs import expand_home
 from meta_eval.base.pack_names import COPIED_SUFFIX
@@ -47,9 +49,9 @@ def collect_source_files(
 def find_changed_sources(manifest: Manifest) -> list[str]:
     """The local files of which a pack was made, and that have other contents now."""
     changed = []
-    for name, entry in manifest.sources.items():
-        path = expand_home(name)
-        with suppress(OSError):
+    for name, entry in islice(manifest.sources.items(), _MOST):
+        with suppress(OSError, ValueError, UserError):
+            path = expand_home(name)
             if path.is_file() and _describe(path) != entry:
                 changed.append(name)
     return changed

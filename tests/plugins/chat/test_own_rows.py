@@ -96,7 +96,10 @@ def test_rows_that_changed_are_prepared_again_and_those_that_did_not_are_not(tmp
         assert (
             kept == 12 and "my_evals/mmlu_pro.jsonl changed since work_dir was prepared, and work_dir is used" in said
         )
+        note = "my_evals/mmlu_pro.jsonl changed since work_dir was prepared: `meta-eval prepare` makes it again"
+        assert note in cli("verify", cwd=tmp_path).stderr
         left, said = asked()
+        assert note not in cli("verify", cwd=tmp_path).stderr
         assert left == 5 and said.count("changed since work_dir was prepared: preparing it again") == 1
         shutil.rmtree(tmp_path / "my_evals")
         assert asked()[0] == 5, "the pack is complete without the rows"
