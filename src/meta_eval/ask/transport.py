@@ -256,7 +256,7 @@ async def _explain_silence(url: str) -> str:
             pass
         else:
             writer.close()
-            return f"it answers, but not with TLS within {_TO_CONNECT:g} seconds: try http:// instead of https://"
+            return f"the port is open, and no TLS came within {_TO_CONNECT:g} seconds: try http:// instead of https://"
     return f"no connection within {_TO_CONNECT:g} seconds"
 
 
