@@ -199,6 +199,7 @@ if TYPE_CHECKING:
     from meta_eval.harness.chat_completion import ChatChoice as ChatChoice
     from meta_eval.harness.chat_completion import ChatCompletion as ChatCompletion
     from meta_eval.harness.chat_completion import read_chat_completion as read_chat_completion
+    from meta_eval.harness.chat_messages import make_conversation as make_conversation
     from meta_eval.harness.chat_messages import offers_tools as offers_tools
     from meta_eval.harness.config_keys import ConfigKeys as ConfigKeys
     from meta_eval.harness.config_keys import make_visible as make_visible

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from command import process as cli
 from marks import thorough
+from runs import write_run
 
 MODULE = [sys.executable, "-m", "meta_eval"]
 
@@ -28,15 +29,30 @@ def test_stdout_on_a_full_disk(arguments: list[str]) -> None:
     assert len(done.stderr.splitlines()) == 1
 
 
-@pytest.mark.plugin("meta")
-def test_a_reader_that_goes_away() -> None:
+@pytest.mark.parametrize("json_too", [[], ["--json"]])
+def test_a_reader_that_goes_away_has_read_enough(tmp_path: Path, json_too: list[str]) -> None:
+    """As ``| head`` does. The decision still is the exit code, and the page is whole."""
+    for name, right in (("base", 900), ("worse", 500)):
+        write_run(tmp_path / name, [1.0] * right + [0.0] * (1000 - right), task="arc_challenge")
+    (tmp_path / "gate.yaml").write_text("margin: 1\n", encoding="utf-8")
     reading, writing = os.pipe()
     os.close(reading)
-    done = subprocess.run([*MODULE, "tasks", "--json"], stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    done = cli(
+        "compare",
+        "base",
+        "worse",
+        "--gate",
+        "gate.yaml",
+        "--html",
+        "page.html",
+        *json_too,
+        cwd=tmp_path,
+        stdout=writing,
+    )
     os.close(writing)
-    assert done.returncode == 2
-    assert "Broken pipe" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert done.returncode == 1
+    assert "rror" not in done.stderr and "Broken pipe" not in done.stderr
+    assert (tmp_path / "page.html").read_text(encoding="utf-8").rstrip().endswith("</html>")
 
 
 @pytest.mark.plugin("meta")

@@ -481,9 +481,12 @@ def test_init_writes_what_prepare_reads_and_overwrites_nothing() -> None:
     assert cli("init", "new place").returncode == 0
     os.chdir("new place")
     assert cli("prepare", "--set", "evals_dataset=sample").returncode == 0
+    Path("eval_config.yaml").write_text("tasks: meta_bbh\n", encoding="utf-8")
+    (shipped,) = Path("meta_template").glob("gpqa/gpqa_0shot.yaml")
+    shipped.unlink()
     again = cli("init")
-    assert again.returncode == 2
-    assert "eval_config.yaml: already exists" in again.stderr
+    assert again.returncode == 0 and "eval_config.yaml was there, and is unchanged" in again.stderr
+    assert Path("eval_config.yaml").read_text(encoding="utf-8") == "tasks: meta_bbh\n" and shipped.is_file()
 
 
 def test_init_adds_the_shipped_templates_to_those_of_a_user() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import random
@@ -9,11 +10,12 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
 
+import chat_server
 import fake_server
 import first_board
 import perplexity_logs
@@ -153,6 +155,34 @@ def rows(folder: Path) -> Iterator[Names]:
 
 
 @contextmanager
+def own_questions(folder: Path) -> Iterator[Names]:
+    """Write the files that the page shows, and serve two models that know most answers."""
+    page = (REPOSITORY / "docs/guides/own_questions.md").read_text(encoding="utf-8")
+    files = re.findall(r"`([\w/.]+)` (?:has|is|says) .*?^```\w+\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert [name for name, _ in files] == ["my_tasks/questions.jsonl", "my_tasks/my_quiz.yaml", "eval_config.yaml"]
+    stands_for: Names = {}
+    answers = {doc["question"]: doc["answer"] for doc in map(json.loads, files[0][1].splitlines())}
+
+    def reply(body: chat_server.Body, unknown: int) -> chat_server.Body:
+        said = body["messages"][-1]["content"]
+        known = next(
+            (text for number, (asked, text) in enumerate(answers.items()) if asked in said and number % unknown), "red"
+        )
+        return chat_server.completion(f"The answer is {known}.", model=body["model"])
+
+    with ExitStack() as stack:
+        for name, unknown in (("a", 20), ("b", 4)):
+            server = chat_server.ChatServer(functools.partial(reply, unknown=unknown))
+            server.models = chat_server.Reply({"data": [{"id": f"model-{name}"}]})
+            stands_for[f"https://{name}.example.com/v1"] = stack.enter_context(server).url
+        for name, text in files:
+            (folder / name).parent.mkdir(exist_ok=True)
+            content = functools.reduce(lambda made, pair: made.replace(*pair), stands_for.items(), text)
+            (folder / name).write_text(content, encoding="utf-8")
+        yield stands_for
+
+
+@contextmanager
 def llama_perplexity(folder: Path) -> Iterator[Names]:
     """Write outputs of llama-perplexity for a baseline and two copies."""
     text = perplexity_logs.draw_text(240)
@@ -185,5 +215,6 @@ def full_server(folder: Path) -> Iterator[Names]:
 SETUPS: dict[str, Callable[[Path], AbstractContextManager[Names]]] = {
     "two_runs": two_runs, "bf16_run": bf16_run, "details": details,
     "my_engine": my_engine, "two_models": two_models, "llamacpp": llamacpp, "nightly": nightly, "thresholds": thresholds, "rows": rows,
+    "own_questions": own_questions,
     "llama_perplexity": llama_perplexity, "full_server": full_server,
 }  # fmt: skip

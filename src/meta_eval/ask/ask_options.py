@@ -92,6 +92,12 @@ class RunOptions(ScoringOptions):
     )  # fmt: skip
     """Compare the first answers with the recorded answers, and stop if the set-up is broken."""
 
+    endpoint_check: bool = option(
+        True, bool, "--endpoint-check/--no-endpoint-check",
+        "Send a dozen short requests first, which show what a chat endpoint does with prompts and settings.",
+    )  # fmt: skip
+    """Check a chat endpoint before the first doc. Its faults are notes, and stop nothing."""
+
     rerun: int | None = option(
         None, int | None, "--rerun DOCS",
         "Ask so many docs again at the end, at random: the report shows the engine's noise and drift. "

@@ -17,6 +17,8 @@ These observations stop a run. The limits are reasoned, not measured on real mod
 * **The likeliest continuation is the recorded one on too few docs.** A model that agrees on half of them would have so
   few with a probability below `CHANCE`. With four choices a broken model agrees on a quarter.
 
+A chat endpoint renders prompts itself. There first tokens stop a run only if the record is of the model that is asked.
+
 With too few docs nothing stops the run; the figures are shown. If the backend takes token ids, suspect docs are asked
 again with a BOS less and a BOS more. If that gives the recorded answer, the cause is known.
 
@@ -41,6 +43,7 @@ from meta_eval.ask.pending_requests import PendingRequests
 from meta_eval.ask.recorded_answers import Recordings, make_scoring_request
 from meta_eval.ask.request import Request
 from meta_eval.ask.request_kinds import Force, Recorded, cut_at_stop, find_request_kind
+from meta_eval.base.logs import log
 from meta_eval.base.thresholds import BOS_CHANCE, BOS_DOCS, BOS_NATS, SOUND
 from meta_eval.harness.answer import Answer
 from meta_eval.harness.chat_completion import ToolCall
@@ -297,6 +300,13 @@ OPENS_ALIKE = 0.8
 _GO_ON = "Fix it, or continue with --no-canary. These answers were not kept"
 
 
+# A chat endpoint renders prompts itself: what may be wrong is on its side, or in the record.
+_OF_ENDPOINT = (
+    "Check that the endpoint serves the model that model_name names, that it adds no system prompt (with the key "
+    "tokenizer its prompts are counted), and that the recorded answers are this model's"
+)
+
+
 class CanaryError(BackendError):
     """The first answers show that the set-up is broken."""
 
@@ -533,6 +543,7 @@ class Canary:
         split_text: Splits a text into tokens.
         bos: The BOS token; None if the backend takes no token ids.
         known_cause: What the check of the endpoint found to be wrong with prompts.
+        other_model: Why the recorded answers may be of another model; None if they are of this one.
     """
 
     client: Client
@@ -540,6 +551,7 @@ class Canary:
     split_text: SplitText
     bos: int | None
     known_cause: str | None = None
+    other_model: str | None = None
 
     def check(self, responses: Sequence[tuple[Request, Answer]]) -> Summary:
         """Summarise the answers.
@@ -566,14 +578,25 @@ class Canary:
             raise CanaryError(other, where="canary", hint=_GO_ON)
         opens_alike = evidence is not None and evidence.is_sound and _opens_alike(seen)
         why = find_suspicion(seen, own_opening=opens_alike)
+        if why is not None and self._may_begin_otherwise and find_suspicion(seen, own_opening=True) is None:
+            log.warning(f"canary: {why}. This stops nothing, because {self.other_model}")
+            why, opens_alike = None, True
         if why is not None:
-            cause = self.known_cause or self._cause([request for request, _ in answered], seen, evidence)
+            of_endpoint = _OF_ENDPOINT if self.client.backend.renders_messages else None
+            cause = self.known_cause or of_endpoint or self._cause([request for request, _ in answered], seen, evidence)
             raise CanaryError(f"{why}. {cause}", where="canary", hint=_GO_ON)
         why = find_suspicion(long, own_opening=opens_alike)
         if why is not None:
             cause = "Short ones are well: rope_scaling (rotary embeddings) is missing, or it cuts prompts"
             raise CanaryError(f"for prompts over {long_from:,} tokens, {why}. {cause}", where="canary", hint=_GO_ON)
         return Summary.of(seen, evidence)
+
+    @property
+    def _may_begin_otherwise(self) -> bool:
+        """Whether another model may have other first words. An endpoint of messages has no BOS or template of ours to
+        get wrong, so that they say nothing of the set-up either."""
+        renders = self.client.backend.renders_messages
+        return renders and self.other_model is not None and self.known_cause is None
 
     def _compared(self, answered: Iterable[tuple[Request, Answer]]) -> list[AnswerComparison]:
         return [

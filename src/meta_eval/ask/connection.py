@@ -227,8 +227,8 @@ class OpenAIConnection(Connection):
         elif longest < max_model_len:
             raise BackendError(
                 f"serves contexts of {longest:,} tokens, and max_model_len is {max_model_len:,}", where=self.url,
-                hint=f"Serve it with --max-model-len {max_model_len} (llama.cpp: -c, shared by its slots), or lower "
-                "max_model_len",
+                hint=f"Serve it with --max-model-len {max_model_len} (llama.cpp: -c, shared by its slots), or set "
+                f"max_model_len to {longest}: tasks with longer prompts and answers (max_gen_toks) are then left out",
             )  # fmt: skip
 
     async def _engine(self, card: Json, server: str) -> str:

@@ -124,7 +124,8 @@ def tokens_of(model: str, *, needed: bool, needs_bos: bool = True, add_bos: bool
     try:
         return ModelTokens(Encoder(tokenizer, needs_bos=needs_bos, add_bos=add_bos, end=end), end)
     except ValueError as error:
-        raise BackendError(f"its tokenizer {error}", where=model) from None
+        hint = "The pack's prompts rely on a BOS: name the tokenizer of a model of their family with the key tokenizer"
+        raise BackendError(f"its tokenizer {error}", where=model, hint=hint if needs_bos else None) from None
 
 
 def _download(model: str) -> SourceError | None:

@@ -31,7 +31,10 @@ from meta_eval.ask.recorded_answers import Recordings
 from meta_eval.ask.request_loop import EARLY, Pace, RequestLoop, SecondAnswers, estimate_tokens, open_second_answers
 from meta_eval.ask.served import counting_saved
 from meta_eval.base.errors import ConfigError, UserError
+from meta_eval.base.inputs import expand_home
 from meta_eval.base.logs import log, report_progress
+from meta_eval.base.pack_names import join_names
+from meta_eval.base.thresholds import NAMED
 from meta_eval.harness.config_keys import list_run_keys
 from meta_eval.harness.provenance import merge_endpoint_notes
 from meta_eval.harness.settings import RunSettings, Settings
@@ -43,6 +46,7 @@ from meta_eval.pack.manifest import MANIFEST, Manifest, read_manifest
 from meta_eval.pack.pack_builder import make_prepared_from
 from meta_eval.pack.pack_options import DEFAULT_CONFIG
 from meta_eval.pack.prompt_lengths import find_tokenizer_file
+from meta_eval.pack.source_files import find_changed_sources
 from meta_eval.stats.sequential import State
 
 # Settings that may change from run to run, such as the output folder. They do not affect answers beyond ordinary
@@ -195,14 +199,17 @@ def run_pack(
                 )
                 expected = {name: estimate_tokens(pack, manifest, name) for name in pending.left}
                 recordings = Recordings(pack, manifest) if options.canary else None
-                asking = RequestLoop(client, journal, tokens, pending, Pace(pending.left, expected), recordings)
+                asking = RequestLoop(
+                    client, journal, tokens, pending, Pace(pending.left, expected), recordings,
+                    endpoint_check=options.endpoint_check,
+                )  # fmt: skip
                 for name in _ask_everything(done, asking, stopping, second, order):
                     _tell(name, grading, journal, pending, scored, shard)
         done.order, done.answers = order, journal.files()
         if shard[1] == 1:
             report_progress("grading")
-            grading.requests = pending.slim_requests
             answers = answers if grade_only else journal.read()
+            _choose_graded(grading, done, pending, answers)
             done.graded = grading.grade(
                 select_answers(answers, pending.keys()),
                 output=output, partial=True, prices=settings, go_on=True,
@@ -319,6 +326,13 @@ def check_order_options(options: RunOptions) -> None:
         raise ConfigError(f"{options.rerun} is no number of docs", where="--rerun", hint="Use 100, or leave it out")
 
 
+def _choose_graded(grading: Grading, done: RunResult, pending: PendingRequests, answers: Answers) -> None:
+    """Grade no task that was left out and was never answered before: nothing of it is missing."""
+    grading.requests = pending.slim_requests
+    graded = [name for name in grading.tasks if name not in done.left_out or pending.find_answered_docs(name, answers)]
+    grading.tasks = graded or grading.tasks
+
+
 def _make_baseline(pack: Path, grading: Grading) -> None:
     """Grade recorded answers that were not graded yet; a failure is only a warning."""
     from meta_eval.pack.verify.pack_verification import refresh_baseline
@@ -361,15 +375,23 @@ def collect_identity(settings: RunSettings) -> dict[str, Any]:
 
 
 def prepare_pack(config: Config, config_place: ValuePlace, *, edited: bool) -> Path:
-    """The pack of a configuration: the existing pack if it has the same settings, else a new one."""
+    """The pack of a configuration: the existing pack if it has the same settings and was made of the same files, else a
+    new one."""
     pack = Path(config.work_dir)
     if (pack / MANIFEST).exists():
         manifest = read_manifest(pack)
-        changed = _changed(manifest, config)
+        changed, files = _changed(manifest, config), find_changed_sources(manifest)
         if not changed:
             check_unchanged(pack, manifest, edited=edited)
-            return pack
-        log.warning(f"{pack} was prepared with different settings ({', '.join(changed)}): preparing it again")
+            if not files:
+                return pack
+            what = f"{join_names(files, NAMED)} changed since {pack} was prepared"
+            if edited or not _is_here(config.evals_dataset):
+                log.warning(f"{what}, and {pack} is used as it is: `meta-eval prepare` makes it again")
+                return pack
+            log.warning(f"{what}: preparing it again")
+        else:
+            log.warning(f"{pack} was prepared with different settings ({', '.join(changed)}): preparing it again")
     from meta_eval.pack.records.preparation import prepare_config
 
     prepare_config(config, config_place)
@@ -392,6 +414,13 @@ def read_run_settings(pack: Path, overrides: Sequence[str]) -> RunSettings:
     if fixed := [name for name in changed if name not in _OF_RUN]:
         raise ConfigError(f"cannot change {fixed[0]}: the pack was made with it", where="--set", hint=NEW_PACK)
     return settings.model_copy(update={"include_path": str(pack)})
+
+
+def _is_here(evals_dataset: str) -> bool:
+    """Whether an evals dataset can be read again without the hub."""
+    from meta_eval.pack.records.format_registry import list_words
+
+    return expand_home(evals_dataset).exists() or evals_dataset in list_words()
 
 
 def find_pack(

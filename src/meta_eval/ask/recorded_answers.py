@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 from meta_eval.ask.request import Request
 from meta_eval.ask.request_kinds import Recorded, build_requests, find_request_kind
 from meta_eval.base.inputs import read_table
+from meta_eval.base.pack_names import join_names
 from meta_eval.harness.doc_results import ResultsError
 from meta_eval.harness.evaluator import Evaluator
 from meta_eval.harness.lm_eval_run import Run, TaskRun
@@ -46,6 +48,14 @@ class Recordings:
         texts, nlls, subtasks = (columns.get(name, nothing) for name in names)
         return [_recorded(text, doc_nlls) for text, doc_nlls in zip(texts, nlls, strict=True)], subtasks
 
+    def describe_other_model(self, model: str, tasks: Collection[str]) -> str | None:
+        """Describe whose the recorded answers of tasks are, if none is known to be of a model; else None."""
+        names = {self._manifest.tasks[task].model for task in tasks}
+        if any(name is not None and _is_same_name(name, model) for name in names):
+            return None
+        known = sorted(name for name in names if name is not None)
+        return f"the record is of {join_names(known)}" if known else "the record names no model"
+
     def read_clusters(self, task: str) -> dict[int, str]:
         """Read the clusters of a task: the name by doc, for docs that share it with others."""
         entry = self._manifest.tasks[task]
@@ -73,6 +83,12 @@ class Recordings:
             scoring = make_scoring_request(request, recorded[request.doc] if request.doc < len(recorded) else None)
             if scoring is not None:
                 yield scoring
+
+
+def _is_same_name(one: str, other: str) -> bool:
+    """Whether a name is part of another, apart from owner, case and punctuation: ``org/m-7b`` of ``M-7B-fp8``."""
+    plain, others = (re.sub(r"[^a-z0-9]", "", name.rpartition("/")[2].casefold()) for name in (one, other))
+    return bool(plain and others) and (plain in others or others in plain)
 
 
 def _recorded(text: str | None, nlls: Sequence[float] | None) -> Recorded | None:

@@ -137,6 +137,7 @@ class Pace:
 
 def estimate_tokens(pack: Path, manifest: Manifest, task: str) -> float:
     """The mean length of a task's recorded answers, in tokens; 0 for choices and without recorded answers."""
+    import pyarrow as pa
     import pyarrow.compute as pc
 
     file = manifest.tasks[task].docs_file
@@ -145,6 +146,8 @@ def estimate_tokens(pack: Path, manifest: Manifest, task: str) -> float:
     if "continuations" in manifest.tasks[task].columns:
         return 0.0
     texts = read_table(pack / file, columns=["recorded_output"]).column(0)
+    if not pa.types.is_string(texts.type):  # where no doc has a text, the column has no type either
+        return 0.0
     mean = pc.mean(pc.utf8_length(texts)).as_py()
     return (mean or 0.0) / _CHARACTERS
 
@@ -304,6 +307,7 @@ class RequestLoop:
         pending: The requests that are not answered yet.
         pace: Counts the answers.
         recordings: Recorded answers, which the canary compares the first with; None for no canary.
+        endpoint_check: Whether the client examines the endpoint first.
 
     Attributes:
         asked: Requests that were asked.
@@ -320,9 +324,11 @@ class RequestLoop:
         pending: PendingRequests,
         pace: Pace,
         recordings: Recordings | None,
+        *,
+        endpoint_check: bool = True,
     ) -> None:
         self._client, self._journal, self._tokens, self._pending, self._pace = client, journal, tokens, pending, pace
-        self._recordings = recordings
+        self._recordings, self._endpoint_check = recordings, endpoint_check
         self._left = dict(pending.left)
         self.asked = self.failed = 0
         self.last: list[str] = []
@@ -371,7 +377,7 @@ class RequestLoop:
         because the settings are the same.
         """
         yield from (name for name in self._left if self._is_done(name))
-        seen = self._client.examine(self._pending.first_requests()) if self._recordings else {}
+        seen = self._client.examine(self._pending.first_requests()) if self._endpoint_check else {}
         if seen:
             self._journal.note(endpoint=seen)
         first = choose_first_requests(self._pending, self._recordings) if self._recordings else {}
@@ -383,6 +389,11 @@ class RequestLoop:
             self._client, {name: recorded for name, (_, recorded) in first.items()},
             encoder.encode_text if encoder else list, encoder.bos if encoder else None,
             _TOOLS_LOST if reads_tools_lost(seen) else None,
+            self._recordings.describe_other_model(
+                self._client.model, {request.task for request, _ in first.values()}
+            )
+            if self._recordings
+            else None,
         )  # fmt: skip
         held: list[tuple[Request, Answer]] = []
         for pair in self._ask([request for request, _ in first.values()]):

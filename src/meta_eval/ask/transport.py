@@ -6,6 +6,7 @@ what it sends. A `Reply` hides the key first; what shortens a text comes afterwa
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import random
@@ -13,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any, Protocol
+from urllib.parse import urlsplit
 
 from meta_eval.base.hashing import is_loopback
 from meta_eval.base.inputs import parse_loose_json
@@ -235,11 +237,27 @@ class Transport:
         except GarbledError as error:
             raise GarbledError(shorten_words(self._key.hide(str(error)))) from None
         except aiohttp.ConnectionTimeoutError:
-            raise CutError("connection refused") from None
+            raise CutError(await _explain_silence(url)) from None
         except TimeoutError:
             raise Failed(f"no answer within {timeout or self._timeout:g} seconds") from None
         except (aiohttp.ClientError, OSError) as error:
             raise CutError(_fault(error)) from None
+
+
+async def _explain_silence(url: str) -> str:
+    """Explain why a connection was not made in time: of a server without TLS only the first half is."""
+    parts = urlsplit(url)
+    if parts.scheme == "https":
+        try:
+            _, writer = await asyncio.wait_for(
+                asyncio.open_connection(parts.hostname, parts.port or 443), min(_TO_CONNECT, 5)
+            )
+        except (OSError, TimeoutError):
+            pass
+        else:
+            writer.close()
+            return f"the port is open, and no TLS came within {_TO_CONNECT:g} seconds: try http:// instead of https://"
+    return f"no connection within {_TO_CONNECT:g} seconds"
 
 
 def draw_backoff(failures: int, most: float = _MOST) -> float:

@@ -101,6 +101,21 @@ class PointerError(OSError):
     """The file is a Git LFS pointer."""
 
 
+# Sets of real paths to which each opened file is added.
+_noting: list[set[str]] = []
+
+
+@contextmanager
+def noting_files() -> Iterator[set[str]]:
+    """Collect the real paths of the files that are opened in this block, by any thread."""
+    opened: set[str] = set()
+    _noting.append(opened)
+    try:
+        yield opened
+    finally:
+        _noting.remove(opened)
+
+
 def open_regular(path: Path, *, buffering: int = 2**17) -> BufferedReader:
     """Open a regular file for reading. Never blocks, even on a named pipe.
 
@@ -113,6 +128,8 @@ def open_regular(path: Path, *, buffering: int = 2**17) -> BufferedReader:
         os.close(number)
         what = "a folder, not a file" if stat.S_ISDIR(status.st_mode) else "not a regular file"
         raise OSError(0, f"it is {what}", str(path))
+    for opened in _noting:
+        opened.add(os.path.realpath(path))
     file: BufferedReader = BufferedReader(FileIO(number), buffering)
     if len(_POINTER) < status.st_size <= _POINTER_BYTES and file.peek(len(_POINTER)).startswith(_POINTER):
         file.close()

@@ -36,13 +36,17 @@ def init(
 ) -> None:
     """Write eval_config.yaml and meta_template/ into DIR, or write an example.
 
-    Files that exist are never overwritten.
+    Files that exist are never overwritten. Beside your eval_config.yaml the templates are written; an example wants a
+    folder without any of its files.
 
     Example: meta-eval init --example smollm2 demo
     """
     example = chosen.example
     if example is None:
-        _write({name: assets.asset_path(name) for name in _FILES}, directory)
+        kept = [name for name in _FILES if (directory / name).is_file()]
+        _write({name: assets.asset_path(name) for name in _FILES if name not in kept}, directory)
+        for name in kept:
+            err.print(f"{directory / name} was there, and is unchanged")
         page = assets.asset_path("docs/reference/configuration.md")
         err.print(f"keys explained: {page}", soft_wrap=True)
         err.print(

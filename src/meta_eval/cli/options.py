@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
@@ -11,7 +12,10 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from meta_eval.base.errors import ConfigError
+from meta_eval.base.errors import ConfigError, UserError
+from meta_eval.base.logs import log
+from meta_eval.base.pack_names import join_names
+from meta_eval.base.thresholds import NAMED
 from meta_eval.base.verb_options import Flag
 from meta_eval.pack.pack_options import DEFAULT_CONFIG, OVERRIDE
 
@@ -43,6 +47,8 @@ SHARES_AS_JSON: bool = typer.Option(False, "--json", help="Print one JSON object
 def pack_folder(pack: Path | None, config: Path, *, hint: str = "Name its folder") -> Path:
     """The pack that was named, else the configuration's work_dir, else the default work_dir.
 
+    Of a pack that was not named a note says which of its local files have changed: nobody prepares it again.
+
     Args:
         pack: The pack.
         config: The configuration.
@@ -58,12 +64,26 @@ def pack_folder(pack: Path | None, config: Path, *, hint: str = "Name its folder
     default = Path(Config.model_fields["work_dir"].default)
     if is_missing_default(config):
         if default.is_dir():
+            _note_changed_sources(default)
             return default
         raise ConfigError(
             f"no pack is named, and neither {DEFAULT_CONFIG} nor {default} is in this folder",
             hint=f"{hint}, or make one: `meta-eval init`, then `meta-eval prepare`",
         )
-    return Path(load_config(config).work_dir)
+    folder = Path(load_config(config).work_dir)
+    _note_changed_sources(folder)
+    return folder
+
+
+def _note_changed_sources(pack: Path) -> None:
+    from meta_eval.pack.manifest import read_manifest
+    from meta_eval.pack.source_files import find_changed_sources
+
+    with suppress(UserError):  # who works with the pack says what is wrong with it
+        if changed := find_changed_sources(read_manifest(pack)):
+            log.warning(
+                f"{join_names(changed, NAMED)} changed since {pack} was prepared: `meta-eval prepare` makes it again"
+            )
 
 
 # The order in which a user needs them.

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 import typer
 
 from meta_eval.base.errors import ConfigError
+from meta_eval.base.pack_names import join_names
 from meta_eval.base.thresholds import PLANNED_FLIPS
 from meta_eval.cli import options
 from meta_eval.cli.console import err, show_progress, warn
@@ -77,6 +78,10 @@ def prepare(
     _print_units(manifest)
     _print_trust(manifest)
     print_left_out(manifest)
+    refused = _find_refused(manifest, Path(prepared.work_dir))
+    for why in dict.fromkeys(refused.values()):
+        names = join_names([name for name, reason in refused.items() if reason == why])
+        warn(f"{names}: `meta-eval run` will leave it out with backend {manifest.backend.name}: {why}")
     planned = None
     if plan or as_json or not _is_invented(manifest):
         planned = _plan(Path(prepared.work_dir), plan_gate, share, sampled, decision=plan)
@@ -115,14 +120,31 @@ def prepare(
             err.print(f"then: {shlex.join(after)}", soft_wrap=True)
         else:
             err.print(
-                f"{wrote}; {manifest.no_command}. next: {_name_next(manifest, prepared.work_dir)}".removeprefix("; "),
+                f"{wrote}; {manifest.no_command}. "
+                f"next: {_name_next(manifest, prepared.work_dir, refused)}".removeprefix("; "),
                 soft_wrap=True,
                 markup=False,
             )
 
 
-def _name_next(manifest: Manifest, pack: str) -> str:
+def _find_refused(manifest: Manifest, pack: Path) -> dict[str, str]:
+    """The tasks that the pack's backend cannot ask as messages, each with the reason; found by its first prompt."""
+    from meta_eval.doctor.prompt_checks import read_prompts
+
+    backend, refused = manifest.backend, {}
+    for name, entry in manifest.tasks.items():
+        if not backend.renders_messages or entry.asked_as != "text" or entry.output_type != "generate_until":
+            continue
+        prompt = next(iter(read_prompts(pack, entry)), None)
+        if prompt is not None and (why := backend.cannot_ask(prompt, manifest.run_settings)):
+            refused[name] = f"the prompt {why}"
+    return refused
+
+
+def _name_next(manifest: Manifest, pack: str, refused: Mapping[str, str]) -> str:
     """The next command: `run`, or what a verb says of a pack that its backend can score but not answer."""
+    if len(refused) == len(manifest.tasks):
+        return "name another backend, or other tasks: this one can ask none of them"
     kinds, chats = manifest.backend.kinds, all(entry.asked_as == "chat" for entry in manifest.tasks.values())
     after = find_next_command("score", pack) if chats and "chat" not in kinds and "force" in kinds else None
     return after or shlex.join(["meta-eval", "run", pack])

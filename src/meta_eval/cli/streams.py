@@ -1,4 +1,8 @@
-"""stdout and stderr of the command line: any text is accepted, and what cannot be written is a message."""
+"""stdout and stderr of the command line: any text is accepted, and what cannot be written is a message.
+
+A reader of stdout that goes away, such as ``head``, has read enough: the command ends in silence, with the exit code
+of its result.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from meta_eval.base.worker import own_stdout
 
 
 class StreamError(UserError):
-    """stdout cannot be written: the disk is full, or the reader is gone."""
+    """stdout cannot be written: the disk is full."""
 
 
 class Stream:
@@ -50,7 +54,7 @@ class Stream:
         with contextlib.suppress(OSError):
             # Python flushes again at exit, which would fail again.
             os.dup2(os.open(os.devnull, os.O_WRONLY), self._file.fileno())
-        if not self._stderr:
+        if not self._stderr and not isinstance(error, BrokenPipeError):
             reason = error.strerror if isinstance(error, OSError) else error
             raise StreamError(f"cannot be written: {reason}", where="stdout") from None
 

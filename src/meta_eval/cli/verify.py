@@ -234,14 +234,16 @@ def _short(subtask: str, others: dict[str, Tally]) -> str:
 
 def _whose(proof: Proof) -> str:
     """The heading for recorded verdicts."""
-    return "rec." if any(result.entry.record is not None for result in proof.tasks.values()) else "Meta"
+    entries = [result.entry for result in proof.tasks.values()]
+    return "rec." if any(entry.record is not None or entry.model is None for entry in entries) else "Meta"
 
 
 def _legend(proof: Proof) -> list[str]:
     results = [result for result in proof.tasks.values() if result.tallies is not None]
     saved = "saved: the run's own verdicts; " if proof.regraded else ""
-    of_record = _whose(proof) != "Meta"
-    reference = "rec.: mean of the recorded verdicts" if of_record else "Meta: mean of its recorded verdicts"
+    of_record = any(result.entry.record is not None for result in proof.tasks.values())
+    is_meta = _whose(proof) == "Meta"
+    reference = "Meta: mean of its recorded verdicts" if is_meta else "rec.: mean of the recorded verdicts"
     publ = "the record's score" if of_record else "published number"
     ours = f"publ.: {publ}; ours: in its metric" if _has_numbers(proof) else "ours: in the metric of the task"
     lines = [f"percent; {saved}{reference}; {ours}"]

@@ -80,14 +80,22 @@ def list_run_keys() -> frozenset[str]:
     return frozenset(name for keys in list_config_keys(RUN_KEYS) for name in keys.model_fields)
 
 
-def refuse_secret(text: object) -> None:
+# Where the key of a server belongs.
+OF_SERVER = "take it out; for a key, name the environment variable that holds it with api_key_env"
+
+
+def refuse_secret(text: object, instead: str = INSTEAD) -> None:
     """Refuse a value that holds a credential.
+
+    Args:
+        text: The value.
+        instead: Where it belongs.
 
     Raises:
         ValueError: It does.
     """
     if isinstance(text, str) and holds_secret(text):
-        raise ValueError(f"holds a credential, which would be saved in the pack: {INSTEAD}")
+        raise ValueError(f"holds a credential, which would be saved in the pack: {instead}")
 
 
 def make_visible(text: str) -> str:

@@ -395,6 +395,9 @@ class Provenance:
     grader: GraderFacts = field(default_factory=GraderFacts)
     """What graded the answers."""
 
+    names_engine: bool = False
+    """Whether ``backend`` is the engine that answered meta-eval, by its own name, and no backend of lm-eval."""
+
     @property
     def identity(self) -> tuple[str, ...] | None:
         """The values that must be equal in all results of a run; None if unknown."""
@@ -456,6 +459,7 @@ def read_provenance(results: ResultsFile | None, folder: str, task: str) -> Prov
         order=describe_order(elsewhere),
         rerun=read_rerun(elsewhere, task),
         grader=read_grader_facts(results, task),
+        names_engine=bool(elsewhere),
         decoding=_decoding({**as_mapping(config.get("generation_kwargs")), **changed}),
     )
 

@@ -204,9 +204,10 @@ class TaskEntry(_Entry):
     ``choice_scoring`` is how a choice task is scored, else None. ``likelihood_reason`` says why requested next-token
     scoring was not possible. ``dataset_config`` is the configuration of the dataset on the hub, ``subset`` Meta's
     name of the benchmark in it. ``filters`` to ``unsafe_code`` are for verify: see `meta_eval.pack.templates.TaskSpec`.
-    ``record`` is None for Meta's evals datasets. ``asked_as`` says whether prompts are texts or chat messages,
-    ``answer`` whether a text or a whole chat message is graded. ``trust`` says how far its verdicts are proven, None
-    where the recorded run's own grader gives them. The docs of an ``invented`` task are no benchmark.
+    ``record`` is None for Meta's evals datasets, and for rows in their columns: those name no ``model``. ``asked_as``
+    says whether prompts are texts or chat messages, ``answer`` whether a text or a whole chat message is graded.
+    ``trust`` says how far its verdicts are proven, None where the recorded run's own grader gives them. The docs of an
+    ``invented`` task are no benchmark.
     """
 
     template: PackPath
@@ -261,7 +262,7 @@ class TaskEntry(_Entry):
         """The owner of the recorded answers of the baseline: ``Meta's``, ``the record's``, ``the baseline's``."""
         if self.baseline:
             return "the baseline's"
-        return "Meta's" if self.record is None else "the record's"
+        return "Meta's" if self.record is None and self.model is not None else "the record's"
 
     @property
     def baseline_owner_recorded(self) -> str:
@@ -368,8 +369,9 @@ class Manifest(_Entry, Public):
     """Describes the whole pack. It has no time and no host, so the same input gives the same bytes.
 
     ``run_settings`` holds the settings of the run, ``command`` the same as a command that works without meta-eval.
-    ``left_out`` holds requested tasks that could not be prepared, each with its reason. ``includes_punkt`` says whether
-    it brings nltk's Punkt model; None where no task needs it.
+    ``sources`` holds the local files that it was made of, by path as the user wrote it; of one larger than 64 MiB the
+    size alone. ``left_out`` holds requested tasks that could not be prepared, each with its reason. ``includes_punkt``
+    says whether it brings nltk's Punkt model; None where no task needs it.
     """
 
     schema_version: int
@@ -378,6 +380,7 @@ class Manifest(_Entry, Public):
     prepared_from: PreparedFrom
     run_settings: RunSettings
     originals: dict[str, OriginalEntry]
+    sources: dict[str, FileEntry] = {}
     tasks: dict[TaskName, TaskEntry] = Field(min_length=1)
     groups: dict[TaskName, tuple[TaskName, ...]]
     left_out: dict[TaskName, str] = {}
@@ -410,9 +413,10 @@ class Manifest(_Entry, Public):
     @property
     def needs_bos(self) -> bool:
         """Whether the model's tokenizer must add a BOS. The prompts of a family with a BOS rely on it, as do prompts
-        of a record from which a BOS was removed."""
+        of a record from which a BOS was removed. Rows that name no model may be of a model without one."""
         return any(
-            "prompt_with_bos" in entry.warnings or (entry.record is None and find_family(entry.model).bos is not None)
+            "prompt_with_bos" in entry.warnings
+            or (entry.record is None and entry.model is not None and find_family(entry.model).bos is not None)
             for entry in self.tasks.values()
         )
 
@@ -446,7 +450,7 @@ def explain_no_command(backend: Backend, tasks: Sequence[TaskEntry]) -> str | No
         which = f"{count} of {len(tasks)} tasks ask {words[asked_as]}"
         if asked_as not in backend.kinds | {"text"}:
             return f"{which}, and backend {backend.name} is asked with texts{suggest_backend(asked_as)}"
-        return f"{which}, and no lm_eval command of backend {backend.name} does"
+        return f"there is no lm_eval command: {which}, and only meta-eval asks them with backend {backend.name}"
     if messages := sum(entry.answer == "message" for entry in tasks):
         return f"lm_eval keeps only the text of an answer, and {messages} of {len(tasks)} tasks grade its tool calls"
     return None

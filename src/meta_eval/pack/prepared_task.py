@@ -132,7 +132,8 @@ def measure_length(template: Template, docs: pa.Table, context: PrepareContext) 
             f"{template.name}: a prompt of {about if estimate else f'{length.tokens} tokens'} and an answer of up "
             f"to {answer} do not fit max_model_len: {limit} (question hash {digest})",
             where="max_model_len",
-            hint=f"Set max_model_len to {length.tokens + answer} or more{count if estimate else ''}",
+            hint=f"Set max_model_len to {length.tokens + answer} or more{count if estimate else ''}. For a model with "
+            f"less context leave the task out (tasks: …,-{template.name}), or lower max_gen_toks in its template",
         )
     if estimate:
         log.warning(

@@ -450,12 +450,17 @@ def _facts(
         ]
         facts["originals"] = [f"{original.id} at {original.revision}" for original in manifest.originals.values()]
     facts["model"] = [provenance.model for provenance in provenances]
-    facts["backend"] = [provenance.backend for provenance in provenances]
+    facts["backend"] = [None if provenance.names_engine else provenance.backend for provenance in provenances]
     facts["model_args"] = [
         ",".join(f"{key}={value}" for key, value in provenance.model_args.items()) for provenance in provenances
     ]
     facts["lm-eval"] = [provenance.lm_eval for provenance in provenances]
-    facts["engine"] = [provenance.engine for provenance in provenances]
+    facts["engine"] = [
+        f"{provenance.backend}, by its own name"
+        if provenance.names_engine and provenance.backend
+        else provenance.engine
+        for provenance in provenances
+    ]
     facts["answered by"] = [str(provenance.origins) for provenance in provenances]
     facts["endpoint"] = [str(provenance.endpoint) for provenance in provenances if provenance.endpoint]
     facts["order"] = [provenance.order for provenance in provenances]

@@ -141,7 +141,7 @@ def _sections(report: TextsReport) -> Iterator[Section]:
 def _describe_survival(report: TextsReport) -> str:
     pooled = report.comparison.figures[0]
     steps = ", ".join(f"{format_percent(share, 0)} % after {step:,}" for step, share in pooled.first.survival.items())
-    words = f"Still identical: {steps} {report.unit}s."
+    words = f"Still identical, of texts that are so long: {steps} {report.unit}s."
     if pooled.not_measured:
         return words
     most = format_percent(pooled.changed_interval.upper)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import socket
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -53,9 +54,9 @@ def test_a_run_resumes_costs_what_its_tokens_cost_and_keeps_no_key(tmp_path: Pat
         return answer(body)
 
     with ChatServer(reply) as server:
-        stopped = run(server, tmp_path, "--no-canary", concurrency=1)
+        stopped = run(server, tmp_path, "--no-canary", "--no-endpoint-check", concurrency=1)
         assert stopped.returncode == 2 and "answers 402" in stopped.stderr
-        done = run(server, tmp_path, "--no-canary", concurrency=1)
+        done = run(server, tmp_path, "--no-canary", "--no-endpoint-check", concurrency=1)
         assert done.returncode == 0, done.stderr
     output = json.loads(done.stdout)
     assert (output["failed"], set(answered.values())) == (0, {1})
@@ -78,10 +79,11 @@ def test_a_key_in_the_place_of_its_variable_is_refused_and_not_repeated(tmp_path
 
 
 def test_shards_ask_each_request_once_and_are_graded_together(tmp_path: Path) -> None:
+    alone = ("--no-canary", "--no-endpoint-check")
     with ChatServer(answer) as server:
         for shard in ("0/2", "1/2"):
-            assert run(server, tmp_path, "--no-canary", "--shard", shard).returncode == 0
-        done = run(server, tmp_path, "--no-canary")
+            assert run(server, tmp_path, *alone, "--shard", shard).returncode == 0
+        done = run(server, tmp_path, *alone)
     assert json.loads(done.stdout)["asked"] == 0
     assert set(Counter(json.dumps(body["messages"]) for body in server.bodies).values()) == {1}
 
@@ -110,6 +112,15 @@ def test_what_the_check_of_the_endpoint_found_is_on_the_report(tmp_path: Path) -
     (alarm,) = [alarm for alarm in made.alarms if alarm.kind == "endpoint"]
     (task,) = alarm.tasks
     assert "; seed is not accepted, and was left out" in str(task.note) and not task.veto
+
+
+def test_the_endpoint_is_checked_without_a_canary(tmp_path: Path) -> None:
+    with ChatServer(answer) as server:
+        done = run(server, tmp_path, "--no-canary", limit=2)
+        asked = len(server.bodies)
+        quiet = run(server, tmp_path, "--no-canary", "--no-endpoint-check", limit=2, output_path="other")
+    assert "stop: it writes on after the stop text" in done.stderr
+    assert quiet.returncode == 0 and "stop text" not in quiet.stderr and len(server.bodies) == asked + 2
 
 
 def test_prompts_of_a_base_model_are_left_out_with_the_reason(tmp_path: Path) -> None:
@@ -166,3 +177,39 @@ def test_a_limit_of_the_endpoint_is_said_once_for_all_tasks(tmp_path: Path) -> N
     text = " ".join(shown.stdout.split())
     assert text.count("an answer was cut before its limit") == 1
     assert "remove that limit" in text and "With a higher limit of tokens" not in text
+
+
+def test_https_where_nobody_speaks_tls_is_told_to_try_http(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some servers without TLS wait for the rest of what they take for a request."""
+    monkeypatch.setattr("meta_eval.ask.transport._TO_CONNECT", 0.3)
+    with socket.create_server(("127.0.0.1", 0)) as silent, ChatServer(answer) as server:
+        url = f"https://127.0.0.1:{silent.getsockname()[1]}/v1"
+        done = run(server, tmp_path, base_url=url)
+    assert done.returncode == 2 and "the port is open, and no TLS came" in done.stderr and "try http://" in done.stderr
+    assert "refused" not in done.stderr
+
+
+def test_a_context_that_is_too_short_names_what_would_help(tmp_path: Path) -> None:
+    with ChatServer(answer) as server:
+        server.models = Reply({"data": [{"id": "tiny", "max_model_len": 1024}]})
+        served = run(server, tmp_path)
+        prepared = run(server, tmp_path, max_model_len=1024)
+    assert (
+        "set max_model_len to 1024: tasks with longer prompts and answers (max_gen_toks) are then left" in served.stderr
+    )
+    assert f"leave the task out (tasks: …,-{TASK}), or lower max_gen_toks in its template" in prepared.stderr
+
+
+def test_a_credential_in_the_address_is_told_where_it_belongs(tmp_path: Path) -> None:
+    with ChatServer(answer) as server:
+        done = run(server, tmp_path, base_url=server.url.replace("://", "://me:Plain-Secret-9@"))
+    assert done.returncode == 2 and "with api_key_env" in done.stderr
+    assert "HF_TOKEN" not in done.stderr and "Secret" not in done.stderr
+
+
+def test_the_page_names_the_engine_as_the_servers_own_word(tmp_path: Path) -> None:
+    with ChatServer(answer) as server:
+        done = run(server, tmp_path, limit=2)
+    made = report(Path(tmp_path, json.loads(done.stdout)["results"]), pack=tmp_path / "work_dir")
+    facts = dict(made.runs[0].provenance)
+    assert "backend" not in facts and facts["engine"] == "fake, by its own name"

@@ -191,6 +191,8 @@ def test_sampling_where_greedy_was_asked_is_found() -> None:
     docs = score(sampled(60, 0.7))
     (cause,) = find_causes(judge_answers(docs), docs, None, 0)
     assert (cause.key, cause.interval and cause.interval.lower >= 0.6) == ("sampling_or_weights", True)
+    assert cause.text.startswith("likely causes: (a) sampled at a temperature of about") and "; (b) " in cause.text
+    assert ("; or " in cause.text, len(set(cause.groups))) == (False, len(cause.groups))
 
 
 def test_a_share_of_answers_that_go_elsewhere_has_an_interval() -> None:

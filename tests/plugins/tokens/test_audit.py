@@ -14,6 +14,7 @@ from accelerator import lines_of
 from command import cli
 from fake_model import FakeClient, model_folder
 from packs import prepare, read_docs
+from rows import make_row, write_rows
 
 from meta_eval import export
 from meta_eval.base.errors import UserError
@@ -99,6 +100,31 @@ def test_answers_of_a_single_token_are_left_out_and_counted(folder: Path) -> Non
     (folder / "answers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in changed))
     report = audit(["answers.jsonl"], pack="work_dir", top_k=0)
     assert f"{len(short)} answers left out: no token can be scored" in report.notes
+
+
+def test_rows_of_ones_own_need_no_bos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They name no model, so that the trusted copy may be one whose tokenizer adds none."""
+    monkeypatch.chdir(tmp_path)
+    model_folder(tmp_path / "no_bos")
+    tokenizer = json.loads(Path("no_bos/tokenizer.json").read_text())
+    Path("no_bos/tokenizer.json").write_text(json.dumps({**tokenizer, "post_processor": None}))
+    write_rows(tmp_path / "my_evals/mmlu_pro.jsonl", [make_row(f"What is {n} + {n}?", output=TEXT) for n in range(12)])
+    prepare(tmp_path / "work_dir", TASK, model_name="no_bos", output_path="out", evals_dataset="./my_evals")
+    assert audit([], pack="work_dir", top_k=0).outcome == "undecided"
+    prepare(tmp_path / "of_llama", TASK, model_name="no_bos", output_path="out2")
+    with pytest.raises(UserError, match="key tokenizer"):
+        audit([], pack="of_llama", top_k=0)
+
+
+def test_a_copy_without_a_tokenizer_here_is_told_of_the_key(folder: Path) -> None:
+    done = cli("audit", "answers.jsonl", "--pack", "work_dir", "--set", "model_name=not/here", cwd=folder)
+    assert done.returncode == 2 and "set tokenizer to a hub id or a folder" in done.stderr
+
+
+def test_the_title_tells_two_models_of_one_name_apart(folder: Path) -> None:
+    rewrite(folder / "answers.jsonl", model="m")
+    title = audit(["answers.jsonl"], pack="work_dir", top_k=0).document().title
+    assert title.startswith("Answers of m (answers.jsonl) under the trusted copy m on ")
 
 
 @pytest.mark.plugin("chat")

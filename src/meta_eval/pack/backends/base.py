@@ -110,6 +110,10 @@ class Backend(ABC):
     def load_client(self) -> type[Any]:
         """Import its client class, a subclass of `meta_eval.ask.client.Client`."""
 
+    def cannot_ask(self, prompt: str, settings: Settings) -> str | None:  # noqa: ARG002 (most ask every text)
+        """Why it cannot ask a text prompt: words that go on ``the prompt …``. None if it can."""
+        return None
+
     def check_args(self, args: Mapping[str, object]) -> None:
         """Refuse ``model_args`` that its command would not hold as they are.
 

@@ -29,7 +29,7 @@ from meta_eval.base.errors import ConfigError
 from meta_eval.base.model_errors import Public
 from meta_eval.base.pack_names import split_excluded
 from meta_eval.base.secrets import is_secret
-from meta_eval.harness.config_keys import INSTEAD, list_key_fields, make_visible, refuse_secret
+from meta_eval.harness.config_keys import INSTEAD, OF_SERVER, list_key_fields, make_visible, refuse_secret
 from meta_eval.harness.settings import Name, RunSettings, Scalar, Settings
 from meta_eval.pack.backends.registry import find_backend, find_engine_of
 from meta_eval.pack.config.config_errors import ValuePlace, describe_errors
@@ -126,9 +126,9 @@ class Config(PreparedFrom, Settings, Public):
         "base_url",
     )
     @classmethod
-    def _no_secret(cls, value: Any) -> Any:
+    def _no_secret(cls, value: Any, info: ValidationInfo) -> Any:
         for text in value if isinstance(value, tuple) else (value,):
-            refuse_secret(text)
+            refuse_secret(text, OF_SERVER if info.field_name == "base_url" else INSTEAD)
         return value
 
     @field_validator("evals_revision", "evals_run")

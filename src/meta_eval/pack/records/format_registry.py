@@ -19,6 +19,9 @@ ENTRY_POINTS = "meta_eval.record_formats"
 # How leaderboards and lighteval name their datasets of details.
 _DATASET = re.compile(r"[^/\s]+/(?:details_[^/\s]+|[^/\s]+-details(?:-private)?)")
 
+# How files of questions and answers end.
+_LINES = (".json", ".jsonl", ".csv", ".tsv", ".parquet")
+
 
 class AmbiguousPlaceError(ConfigError):
     """Two formats are equally sure that a place is theirs."""
@@ -100,7 +103,9 @@ def explain_unreadable(name: str, *, where: str) -> UserError:
     if path.exists():
         if is_packed(path):
             return SourceError("is compressed, and not read so", where=name, hint="Unpack it")
-        return SourceError("is a file of no format that meta-eval can read", where=name, hint=readable)
+        own = "Questions of your own with their answers: docs/guides/own_questions.md. "
+        hint = f"{own if path.suffix in _LINES else ''}{readable}"
+        return SourceError("is a file of no format that meta-eval can read", where=name, hint=hint)
     if name.count("/") == 1 and not name.startswith((".", "/", "~")):
         what = f"there is no folder {name} here, and no format reads a dataset of this name on the hub"
         return ConfigError(f"{what}{suggest_path(path)}", where=where, hint=readable)

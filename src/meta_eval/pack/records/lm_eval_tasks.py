@@ -326,6 +326,7 @@ class LmEvalSource(TaskSource):
         self._template_dir = Path(config.template_dir)
         self._shots: dict[str, int | None] = {}
         self._chat: Chat | None = None
+        self._files: list[str] = []
 
     def choose(self, names: Sequence[str]) -> tuple[list[str], Mapping[str, tuple[str, ...]]]:
         self._shots, groups = find_lm_eval_tasks(names, self._template_dir)
@@ -335,7 +336,19 @@ class LmEvalSource(TaskSource):
 
     def prepare(self, task: str, context: PrepareContext) -> CandidateTask:
         code = find_allowed_code(task, self._template_dir, allow_code=self._config.allow_code)
+        self._files += _list_data_files(code.settings.get("dataset_kwargs"))
         return _make_lm_eval_task(code, self._shots[task], context, self._chat)
+
+    def list_files(self) -> Sequence[str]:
+        return self._files
+
+
+def _list_data_files(dataset_kwargs: Any) -> list[str]:
+    """The local files that a task names as its data."""
+    named = dataset_kwargs.get("data_files") if isinstance(dataset_kwargs, Mapping) else None
+    values = named.values() if isinstance(named, Mapping) else [named]
+    names = [name for value in values for name in (value if isinstance(value, list) else [value])]
+    return [name for name in names if isinstance(name, str) and "\0" not in name and Path(name).is_file()]
 
 
 def _make_lm_eval_task(code: TaskCode, shots: int | None, context: PrepareContext, chat: Chat | None) -> CandidateTask:

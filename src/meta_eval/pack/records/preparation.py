@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from meta_eval.base.errors import ConfigError, DataError, UserError, locating
 from meta_eval.base.garbage import collect_seldom
+from meta_eval.base.inputs import noting_files
 from meta_eval.base.logs import log, report_progress
 from meta_eval.harness.clusters import check_fields
 from meta_eval.pack.backends.registry import find_backend
@@ -21,6 +22,7 @@ from meta_eval.pack.records.format import LM_EVAL, Record
 from meta_eval.pack.records.format_registry import explain_unreadable, find_format, find_place
 from meta_eval.pack.records.recorded_docs import RecordedDoc
 from meta_eval.pack.records.task_source import CandidateTask, TaskSource
+from meta_eval.pack.source_files import collect_source_files
 from meta_eval.pack.task_choice import describe_margin, expand_margins
 
 if TYPE_CHECKING:
@@ -156,7 +158,6 @@ def prepare_config(config: Config, config_place: ValuePlace) -> Prepared:
         UserError: Anything that the user can fix; work_dir is then as it was.
     """
     check_target(Path(config.work_dir), config)
-    baseline = _open_baseline(config, config_place)
     if config.evals_dataset != LM_EVAL:
         for key, default in (("apply_chat_template", False), ("system_instruction", None)):
             if getattr(config, key) != default:
@@ -165,12 +166,17 @@ def prepare_config(config: Config, config_place: ValuePlace) -> Prepared:
                     where=config_place.name_key(key),
                     hint=f"Set it to {'false' if default is False else 'null'}",
                 )
-    pack = _build(config, config_place, _open_source(config, config_place))
-    if baseline:
-        with locating(config_place.name_key("baseline")):
-            from meta_eval.pack.records.baseline_run import add_baseline
+    with noting_files() as opened:
+        baseline = _open_baseline(config, config_place)
+        source = _open_source(config, config_place)
+        pack = _build(config, config_place, source)
+        if baseline:
+            with locating(config_place.name_key("baseline")):
+                from meta_eval.pack.records.baseline_run import add_baseline
 
-            pack = add_baseline(pack, baseline)
+                pack = add_baseline(pack, baseline)
+    sources = collect_source_files(config, pack.manifest, opened, source.list_files())
+    pack = Pack(pack.files, pack.manifest.model_copy(update={"sources": sources}))
     if isinstance(config.margin, dict):
         with locating(config_place.name_key("margin")):
             expand_margins(config.margin, [*pack.manifest.tasks, *pack.manifest.left_out], pack.manifest.groups)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -80,3 +80,8 @@ class TaskSource(ABC):
     def list_originals(self) -> Mapping[str, OriginalEntry]:
         """Other datasets that the prepared tasks were joined with, for the manifest."""
         return {}
+
+    def list_files(self) -> Iterable[str]:
+        """Local files that the prepared tasks were made of, outside ``evals_dataset`` and ``template_dir``, as the user
+        wrote them."""
+        return ()

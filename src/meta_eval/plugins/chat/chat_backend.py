@@ -6,7 +6,16 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from meta_eval.sockets import DEFAULT_URL, LmEvalBackend, RunSettings, Settings, hash_text, load_class, normalise_url
+from meta_eval.sockets import (
+    DEFAULT_URL,
+    LmEvalBackend,
+    RunSettings,
+    Settings,
+    hash_text,
+    load_class,
+    make_conversation,
+    normalise_url,
+)
 
 _EACH_REQUEST = "each request has its own"
 
@@ -43,6 +52,13 @@ class ChatEndpoint(LmEvalBackend):
 
     def load_client(self) -> type[Any]:
         return load_class("meta_eval.plugins.chat.chat_client:ChatClient")
+
+    def cannot_ask(self, prompt: str, settings: Settings) -> str | None:
+        try:
+            make_conversation(prompt, can_continue=bool(parse_fields(settings.model_args).get(CONTINUED)))
+        except ValueError as error:
+            return str(error)
+        return None
 
     def arguments(self, settings: Settings) -> dict[str, object]:
         """The arguments of ``--model_args``."""

@@ -157,6 +157,7 @@ class EndpointCheck:
     def _check_tools(self, answers: Sequence[ChatCompletion | str]) -> Iterator[EndpointFinding]:
         """Check that a doc with tools is accepted, and that its prompt holds them."""
         if self._with_tools is None:
+            yield EndpointFinding("tools", None, "no doc of the pack offers any")
             return
         answer, plain = answers
         if isinstance(answer, str):

@@ -180,6 +180,10 @@ class Judge:
 
     def __init__(self, asking: Asking, settings: RunSettings, options: LoadOptions) -> None:
         self._asking, self._settings, self._options = asking, settings, options
+        # What --max-tokens cuts is no limit of the engine's own.
+        self._originals = {
+            doc: [_cut(request, options.max_tokens) for request in some] for doc, some in asking.run.originals.items()
+        }
         self._run: LoadRun = asking.run
         self.notes: list[str] = []
         self._limit = self._find_limit()
@@ -281,7 +285,7 @@ class Judge:
                 )
                 grading = Grading(run.pack, options)
                 grading.requests = {
-                    name: [request for (task, _), some in run.originals.items() if task == name for request in some]
+                    name: [request for (task, _), some in self._originals.items() if task == name for request in some]
                     for name in grading.tasks
                 }
                 alone = self._write_results(grading, run.alone, Path(folder))
@@ -304,8 +308,8 @@ class Judge:
         return found
 
     def _write_results(self, grading: Grading, phase: Phase, folder: Path) -> Path:
-        run, answers = self._run, Answers()
-        for doc, originals in run.originals.items():
+        answers = Answers()
+        for doc, originals in self._originals.items():
             answer = phase.answers.get(doc)
             if doc[0] not in grading.tasks or answer is None or answer.error is not None:
                 continue
@@ -329,6 +333,11 @@ def _rank(shown: Shown) -> tuple[bool, int, float, int, str, int]:
     """The clearest first: sure signs, many of them, far from the likeliest token."""
     seen = shown.seen
     return not seen.is_sure, -len(seen.signs), -round(seen.distance or 0.0, 3), shown.level, seen.task, seen.doc
+
+
+def _cut(request: Any, most: int | None) -> Any:
+    """The request with at most so many tokens of an answer."""
+    return request if most is None else replace(request, max_tokens=min(most, request.max_tokens))
 
 
 def _answer_to(request: Any, answer: Answer, model: str) -> Answer:

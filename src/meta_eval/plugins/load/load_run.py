@@ -182,7 +182,8 @@ class Asking:
             if phase is run.alone and fresh == len(run.requests) and self._options.ask and len(left) > 1:
                 minutes = (time.monotonic() - began) / 60
                 rounds = plural(len(left) - 1, "more round")
-                report_progress(f"alone, the docs took {minutes:.1f} min; {rounds} of the same docs follow")
+                took = f"{minutes:.1f} min" if minutes >= 1 else f"{60 * minutes:.0f} s"
+                report_progress(f"alone, the docs took {took}; {rounds} of the same docs follow")
         if not run.alone.answers:
             raise DataError(
                 "no answer is there yet", where=str(run.folder), hint="Leave out --no-ask, or name the right --output"

@@ -23,7 +23,7 @@ class CheckedRows:
     """Rows that passed."""
 
     rows: list[SourceRow]
-    """In their order; a leading BOS is removed from prompts."""
+    """In their order; hashes that were missing are made, and a leading BOS is removed from prompts."""
 
     warnings: dict[str, int] = field(default_factory=dict)
     """How often each was seen, by its short name; absent when never."""
@@ -156,7 +156,9 @@ def check_rows(rows: Sequence[SourceRow], place: RowPlace, *, output_type: str, 
     _check_hashes(rows, place, warnings)
     _count_warnings(rows, warnings)
     return CheckedRows(
-        [_without_bos(row, warnings, bos_tokens) for row in rows], dict(sorted(warnings.items())), _settings(rows)
+        [_without_bos(_with_hashes(row), warnings, bos_tokens) for row in rows],
+        dict(sorted(warnings.items())),
+        _settings(rows),
     )
 
 
@@ -240,6 +242,17 @@ def _count_warnings(rows: Sequence[SourceRow], warnings: Counter[str]) -> None:
             warnings["verdict_missing"] += 1
         if row.get("task_type") != "Choice" and not row.get("output_prediction_text"):
             warnings["output_missing"] += 1
+
+
+def _with_hashes(row: SourceRow) -> SourceRow:
+    """Give a row the hashes that it lacks: docs of two runs are paired by them."""
+    if row["input_question_hash"] and row["input_final_prompts_hash"]:
+        return row
+    return {
+        **row,
+        "input_question_hash": row["input_question_hash"] or hash_text(row["input_question"]),
+        "input_final_prompts_hash": row["input_final_prompts_hash"] or [*map(hash_text, row["input_final_prompts"])],
+    }
 
 
 def _without_bos(row: SourceRow, warnings: Counter[str], bos_tokens: Sequence[str]) -> SourceRow:

@@ -188,7 +188,7 @@ def audit(
     """
     from meta_eval.plugins.tokens.audit_build import build_audit_report
     from meta_eval.plugins.tokens.endpoint_answers import score_endpoint_answers
-    from meta_eval.sockets import find_table, find_tokenizer, read_tokens
+    from meta_eval.sockets import find_table, find_tokenizer, join_names, read_tokens
 
     chosen = (options or AuditOptions()).updated(**keywords)
     noise = None if chosen.noise is None else find_table(Path(chosen.noise))
@@ -206,4 +206,5 @@ def audit(
         return build_audit_report(
             scored.table, scored.facts, endpoint=scored.endpoint, noise=noise,
             tokenizer=find_tokenizer(settings.tokenizer_of(settings.model_name)),
+            answers=join_names([str(file) for file in answers], 2) if answers else "the record",
         )  # fmt: skip

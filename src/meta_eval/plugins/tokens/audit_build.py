@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def build_audit_report(
     table: Path, facts: Mapping[tuple[str, int], AnswerFacts], *, endpoint: str, noise: Path | None = None,
-    tokenizer: Tokenizer | None = None, exit_follows_decision: bool = False,
+    tokenizer: Tokenizer | None = None, exit_follows_decision: bool = False, answers: str = "",
 ) -> AuditReport:  # fmt: skip
     """Judge the answers of a table.
 
@@ -26,6 +26,7 @@ def build_audit_report(
         noise: The table of answers of another endpoint with the same weights; None without one.
         tokenizer: The trusted copy's, to find tokens that were generated otherwise.
         exit_follows_decision: Whether the exit code follows the outcome.
+        answers: Where the answers are from.
 
     Raises:
         UserError: A table cannot be read.
@@ -65,5 +66,5 @@ def build_audit_report(
         notes.append("without the tokenizer, tokens that were generated otherwise count as unlikely")
     return AuditReport(
         endpoint, tokens.header.model, tokens.header.engine, str(table), None if noise is None else str(noise),
-        tuple(verdicts), causes, prompts, tuple(notes), exit_follows_decision,
+        tuple(verdicts), causes, prompts, tuple(notes), exit_follows_decision, answers,
     )  # fmt: skip

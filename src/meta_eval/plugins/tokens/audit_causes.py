@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import string
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -191,7 +192,8 @@ def _list_sampling(fitted: Interval | None) -> Iterator[tuple[Group, str]]:
 
 def _list_weights(regret: float) -> Iterator[tuple[Group, str]]:
     bits = min(AUDIT_BITS, key=lambda name: abs(math.log(max(regret, 1e-9) / AUDIT_BITS[name])))
-    yield causes.COARSE, f"coarser weights, which differ as {bits} bits do on SmolLM2-135M; another model"
+    yield causes.COARSE, f"coarser weights, which differ as {bits} bits do on SmolLM2-135M"
+    yield causes.COARSE, causes.OTHER
 
 
 def make_cause(key: str, text: str, *groups: Group, interval: Interval | None = None) -> AuditCause:
@@ -201,9 +203,11 @@ def make_cause(key: str, text: str, *groups: Group, interval: Interval | None = 
 
 
 def _join_causes(key: str, allowed: Sequence[tuple[Group, str]], interval: Interval | None) -> AuditCause:
-    return make_cause(
-        key, "; or ".join(text for _, text in allowed), *(group for group, _ in allowed), interval=interval
-    )
+    """One cause that names all that the figures allow, counted with letters where they are several."""
+    texts = [text for _, text in allowed]
+    listed = "; ".join(f"({letter}) {text}" for letter, text in zip(string.ascii_lowercase, texts, strict=False))
+    text = f"likely causes: {listed}" if len(texts) > 1 else texts[0]
+    return make_cause(key, text, *dict.fromkeys(group for group, _ in allowed), interval=interval)
 
 
 def _find_sampled(verdict: GroupVerdict, docs: Sequence[ScoredDoc]) -> AuditCause:

@@ -73,6 +73,9 @@ class AuditReport:
     exit_follows_decision: bool = False
     """Whether the exit code follows the outcome."""
 
+    answers: str = ""
+    """Where the answers are from: their file, or the record."""
+
     @property
     def outcome(self) -> Sameness:
         """same, different or undecided. Another prompt is not the same, whatever the answers."""
@@ -140,9 +143,18 @@ def make_audit_document(report: AuditReport) -> Document:
     """The document of an audit."""
     runs = (RunProvenance("trusted copy", report.trusted, (("engine", report.engine), ("table", report.table))),)
     return Document(
-        "audit", f"Answers of {report.endpoint} under {report.trusted}", report.outcome, f"{report.summary}.",
+        "audit", _make_title(report), report.outcome, f"{report.summary}.",
         _make_verdict(report), tuple(_list_sections(report)), runs, (), report.notes, report.exit_code, report,
     )  # fmt: skip
+
+
+def _make_title(report: AuditReport) -> str:
+    """The two models; where both have one name, also where the answers are from and what serves the copy."""
+    endpoint, trusted = report.endpoint, report.trusted
+    if endpoint == trusted:
+        endpoint = f"{endpoint} ({report.answers})" if report.answers else endpoint
+        trusted = f"the trusted copy {trusted} on {report.engine}" if report.engine else f"the trusted copy {trusted}"
+    return f"Answers of {endpoint} under {trusted}"
 
 
 def _make_verdict(report: AuditReport) -> Verdict:

@@ -27,6 +27,7 @@ from meta_eval.sockets import (
     Recordings,
     Request,
     RunSettings,
+    SourceError,
     UserError,
     build_requests,
     fetch_chat_template,
@@ -243,7 +244,7 @@ def score_endpoint_answers(
     read: list[EndpointAnswers] = []
 
     def read_endpoint(pack: Path, manifest: Manifest) -> EndpointAnswers:
-        template = fetch_chat_template(settings.tokenizer_of(settings.model_name))
+        template = _fetch_template(settings)
         read.append(EndpointAnswers(pack, manifest, answers, template))
         return read[0]
 
@@ -253,6 +254,22 @@ def score_endpoint_answers(
     if measured.tables is None or measured.tables.texts is None:
         raise UserError("hold no text to score", where="ANSWERS", hint="Audit answers that were generated")
     return ScoredAnswers(measured, measured.tables.texts, read[0].facts, models[0] if models else name)
+
+
+def _fetch_template(settings: RunSettings) -> ChatTemplate | None:
+    """Fetch the chat template of the trusted copy.
+
+    Raises:
+        SourceError: The hub does not give it.
+    """
+    try:
+        return fetch_chat_template(settings.tokenizer_of(settings.model_name))
+    except SourceError as error:
+        if settings.tokenizer is not None:
+            raise
+        hint = f"{error.hint + '; or set' if error.hint else 'Set'} tokenizer to a hub id or a folder that has it"
+        where = f"the tokenizer of {settings.model_name}"
+        raise SourceError(error.what, where=where, hint=hint) from None
 
 
 def _build_requests(pack: Path) -> Iterator[Request]:
