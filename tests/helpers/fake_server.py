@@ -93,6 +93,7 @@ class FakeServer:
         if port:
             self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # of a server that has just ended
         self.listener.bind(("127.0.0.1", port or 0))
+        self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # for one that comes back
         self.port: int = self.listener.getsockname()[1]
 
     @property

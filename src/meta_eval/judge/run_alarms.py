@@ -7,6 +7,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Literal
 
 from meta_eval import stats
@@ -108,10 +109,16 @@ def find_same_run(baseline: Run, candidate: Run) -> list[RaisedAlarm]:
     """Raise an alarm if both sides are one run: one file, or a copy. Results of two runs differ in their times."""
     for task in sorted(baseline.tasks.keys() & candidate.tasks.keys()):
         sides = [run.tasks[task] for run in (baseline, candidate)]
-        a, b = (side.provenance.results_file or side.samples_file for side in sides)
-        if a and b and a.is_file() and b.is_file() and filecmp.cmp(a, b, shallow=False):
-            return [("same run", AlarmOccurrence(None, note=f"{a.parent.name} and {b.parent.name}"))]
+        pairs = [[side.provenance.results_file for side in sides], [side.samples_file for side in sides]]
+        if pairs[0] != [None, None] and all(map(_are_same, pairs)):
+            names = [str(file.parent.name) for file in pairs[0] if file]
+            return [("same run", AlarmOccurrence(None, note=" and ".join(names)))]
     return []
+
+
+def _are_same(files: Sequence[Path | None]) -> bool:
+    a, b = files
+    return a == b or (a is not None and b is not None and filecmp.cmp(a, b, shallow=False))
 
 
 def identify_answers(run: Run) -> int | None:
