@@ -134,6 +134,15 @@ def list_metric_keys(docs: Sequence[DocResult]) -> tuple[str, ...]:
     )
 
 
+def leaves_unit_interval(docs: Sequence[DocResult], metric_key: str) -> bool:
+    """Whether a doc has a number below 0 or above 1, as the points of a rubric may be. The metric is no share then,
+    even where its mean is from 0 to 1."""
+    metric, _, filter_name = metric_key.partition(",")
+    answers = (doc.filter_results.get(filter_name) for doc in docs)
+    values = (answer.metrics.get(metric) for answer in answers if answer is not None)
+    return any(isinstance(value, float | int) and math.isfinite(value) and not 0 <= value <= 1 for value in values)
+
+
 def check_averages(
     task: str,
     samples: SamplesFile,

@@ -17,6 +17,7 @@ from meta_eval import stats
 from meta_eval.base.thresholds import ALPHA, LEVEL, LEVEL_TEXT, OWN_UNIT_LIMIT, SAME_VALUE, Outcome
 from meta_eval.harness.doc_results import DocResult, MetricValue, PerplexityParts
 from meta_eval.harness.lm_eval_run import TaskRun
+from meta_eval.harness.scores import leaves_unit_interval, list_metric_keys
 from meta_eval.stats import Interval
 from meta_eval.stats.clustered_mean import average_docs
 from meta_eval.stats.intervals import normal_quantile, t_quantile
@@ -105,7 +106,9 @@ def measure_own_unit(
         clusters: The clusters of docs.
     """
     aggregates = [item for run in (candidate_runs[0], *baseline_runs[:1]) for item in run.aggregates.items()]
+    docs = candidate_runs[0].docs
     keys = [key for key, aggregate in aggregates if not aggregate.is_fraction]
+    keys += [key for key in list_metric_keys(docs) if leaves_unit_interval(docs, key)]
     for metric_key in dict.fromkeys([*([first] if first else ()), *keys]):
         estimate = _pair_docs(metric_key, baseline_runs, candidate_runs, pair, clusters) or _compare_averages(
             metric_key, baseline_runs, candidate_runs

@@ -16,7 +16,7 @@ from meta_eval import stats
 from meta_eval.base.thresholds import SAME_VERDICT
 from meta_eval.harness.doc_results import COUNTED, LOWER_IS_BETTER, DocResult, FilterResult, MetricValue
 from meta_eval.harness.sample_parser import read_recorded_verdicts, restore_recorded_docs
-from meta_eval.harness.scores import ScoredRun, Scores, compute_scores, list_metric_keys
+from meta_eval.harness.scores import ScoredRun, Scores, compute_scores, leaves_unit_interval, list_metric_keys
 from meta_eval.stats import Drop
 
 if TYPE_CHECKING:
@@ -420,7 +420,12 @@ def _iterate_fraction_metrics(result: TaskRun) -> Iterator[str]:
             fractions.add(metric_key)
             yield metric_key
     for metric_key, aggregate in result.aggregates.items():
-        if aggregate.is_fraction and metric_key not in fractions and metric_key.partition(",")[0] not in COUNTED:
+        if (
+            aggregate.is_fraction
+            and metric_key not in fractions
+            and metric_key.partition(",")[0] not in COUNTED
+            and not leaves_unit_interval(result.docs, metric_key)
+        ):
             yield metric_key
 
 

@@ -299,7 +299,8 @@ def compare_runs(
         for name in common
     ]
     if not any(
-        pair.has_drop or pair.shown.averages or any(kind in INVALID for kind, _ in pair.alarms) for pair in pairs
+        pair.has_drop or pair.shown.averages or pair.shown.own_unit or any(kind in INVALID for kind, _ in pair.alarms)
+        for pair in pairs
     ):
         where = f"{baseline.tasks[common[0]].samples_file} and {candidate.tasks[common[0]].samples_file}"
         reasons = "; ".join(f"{pair.name}: {pair.shown.not_compared_reason}" for pair in pairs[:NAMED])

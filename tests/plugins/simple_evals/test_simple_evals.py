@@ -194,3 +194,24 @@ def test_files_that_are_cut_off_are_one_message(tmp_path: Path, share: float) ->
 def test_no_wrong_value_anywhere_ends_in_more_than_a_message(tmp_path: Path) -> None:
     tree = log([1.0], metadata={"example_level_metadata": [{"score": 1.0}]})
     assert check_mutations(tree, lambda made: write_json(tmp_path / NAME, made), step=5) > 5
+
+
+def test_a_benchmark_with_hundreds_of_metrics_is_recognised(tmp_path: Path) -> None:
+    """HealthBench has 9 kB of metrics before the reports."""
+    many = {f"theme:{number:04}:bootstrap_std": 0.5 for number in range(400)}
+    task = read(write(tmp_path / "healthbench_hard_m_20260102_030405_allresults.json", [1.0, 0.0], metrics=many))
+    assert (task.task, values(task)) == ("healthbench_hard", [1.0, 0.0])
+
+
+def test_points_below_zero_are_compared_in_their_own_unit(tmp_path: Path) -> None:
+    """A rubric takes points off, and simple-evals cuts the mean at 0 and 1."""
+    scores = [-0.5, 0.25, 0.5, 1.0] * 10
+    for name, lost in (("a", 0.0), ("b", 0.25)):
+        convos = [convo(number, name) for number in range(len(scores))]
+        points = [score - lost for score in scores]
+        reports = [report(messages, score) for messages, score in zip(convos, points, strict=True)]
+        write(tmp_path / name / NAME, [1.0], score=max(0.0, sum(points) / len(points)), convos=convos, htmls=reports)
+    (task,) = compare(tmp_path / "a", tmp_path / "b").tasks
+    assert task.own_unit is not None
+    assert (task.own_unit.baseline, task.own_unit.candidate) == (pytest.approx(0.3125), pytest.approx(0.0625))
+    assert compare(tmp_path / "a", tmp_path / "b").decision.outcome != "SHIP"
