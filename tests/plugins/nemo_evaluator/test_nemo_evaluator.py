@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -151,3 +152,13 @@ def test_fewer_results_than_the_bundle_says_are_one_message(tmp_path: Path) -> N
 def test_no_wrong_value_anywhere_ends_in_more_than_a_message(tmp_path: Path) -> None:
     folder = write(tmp_path / "a", [result(1)])
     assert check_mutations(result(1), lambda made: write_lines(folder / "results.jsonl", [made]).parent, step=5) > 5
+
+
+def test_what_a_run_has_graded_so_far_is_no_second_run_and_no_result(tmp_path: Path) -> None:
+    """A bundle keeps `verified_log.jsonl`, which is all that an unfinished run has."""
+    folder = write(tmp_path / "bundle", [result(1), result(2, 0.0)])
+    shutil.copy(folder / "results.jsonl", folder / "verified_log.jsonl")
+    assert not read_any_run([folder]).notes
+    (folder / "results.jsonl").unlink()
+    with pytest.raises(UserError, match="unfinished"):
+        read_any_run([folder])

@@ -35,6 +35,9 @@ from meta_eval.sockets import (
 
 RESULTS = "results.jsonl"
 
+# What a run has graded so far, without prompts, for a later `nel eval resume`.
+_PROGRESS = "verified_log.jsonl"
+
 # An error of the infrastructure, which is no answer of the model.
 _INFRA = "infra_error"
 
@@ -74,7 +77,7 @@ class NemoFormat(RecordFormat):
     reads = "bundles of NeMo Evaluator (results.jsonl)"
 
     def detect(self, place: Place) -> float:
-        return SURE if _find_results(place) else 0
+        return SURE if _find_results(place) or find_logs(place, _is_progress) else 0
 
     def open_run(self, place: Place, run: str | None, names: Sequence[str]) -> Record:
         bundles = _open_bundles(place)
@@ -103,7 +106,12 @@ def _is_results(path: Path) -> bool:
     if path.suffix != ".jsonl":
         return False
     start = b"".join(peek_log(path).split(b"\n", 1)[0].split())
-    return start.startswith(b'{"problem_idx":') and (b'"reward":' in start or path.name == RESULTS)
+    is_answer = start.startswith(b'{"problem_idx":') and (b'"reward":' in start or path.name == RESULTS)
+    return is_answer and path.name != _PROGRESS
+
+
+def _is_progress(path: Path) -> bool:
+    return path.name == _PROGRESS and peek_log(path).startswith(b'{"problem_idx":')
 
 
 def _open_bundles(place: Place) -> list[_Bundle]:
@@ -115,6 +123,10 @@ def _open_bundles(place: Place) -> list[_Bundle]:
             heads = [head for head in heads if head == place.path]
         head = read_log(heads[-1]) if heads else LogEntry({}, str(results))
         bundles.append(_Bundle(results, file if is_folder else None, head))
+    if not bundles:
+        raise SourceError(
+            f"holds no {RESULTS}: the run is unfinished", where=place.name, hint="End it: nel eval resume"
+        )
     return bundles
 
 
