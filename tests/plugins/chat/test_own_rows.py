@@ -126,7 +126,7 @@ def test_a_file_of_questions_and_answers_is_answered_with_the_page_of_them(tmp_p
         *("--set", "model_name=tiny", "--set", "evals_dataset=./qa.jsonl", "--set", "tasks=quiz"),
         cwd=tmp_path,
     )
-    assert done.returncode == 2 and "docs/guides/own_questions.md" in done.stderr
+    assert done.returncode == 2 and "set evals_dataset: lm-eval" in done.stderr
     assert (REPOSITORY / "docs/guides/own_questions.md").is_file()
 
 

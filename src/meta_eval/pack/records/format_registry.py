@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 from pathlib import PurePath
 
-from meta_eval.base import assets
 from meta_eval.base.errors import ConfigError, SourceError, UserError, suggest_name
 from meta_eval.base.extensions import ExtensionError, find_extensions, load_extension
 from meta_eval.base.inputs import expand_home, is_packed, suggest_path
@@ -104,9 +103,8 @@ def explain_unreadable(name: str, *, where: str) -> UserError:
     if path.exists():
         if is_packed(path):
             return SourceError("is compressed, and not read so", where=name, hint="Unpack it")
-        page = assets.asset_path("docs/guides/own_questions.md")
-        own = path.suffix in _LINES and page.is_file()
-        hint = f"{f'Questions of your own with their answers: {page}. ' if own else ''}{readable}"
+        own = "A task of lm-eval reads questions and answers of your own: set evals_dataset: lm-eval. "
+        hint = f"{own if path.suffix in _LINES else ''}{readable}"
         return SourceError("is a file of no format that meta-eval can read", where=name, hint=hint)
     if name.count("/") == 1 and not name.startswith((".", "/", "~")):
         what = f"there is no folder {name} here, and no format reads a dataset of this name on the hub"
