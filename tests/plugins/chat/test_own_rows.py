@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from chat_server import Body, ChatServer, completion
 from command import cli
-from places import REPOSITORY
 from rows import make_row, write_rows
 
 TASK = "meta_mmlu_pro_instruct"
@@ -119,7 +118,7 @@ def test_a_template_that_changed_is_prepared_again(tmp_path: Path) -> None:
     assert json.loads(again.stdout)["asked"] == 0
 
 
-def test_a_file_of_questions_and_answers_is_answered_with_the_page_of_them(tmp_path: Path) -> None:
+def test_a_file_of_questions_and_answers_is_answered_with_what_reads_it(tmp_path: Path) -> None:
     (tmp_path / "qa.jsonl").write_text('{"question": "What is 2 + 2?", "answer": "4"}\n', encoding="utf-8")
     done = cli(
         "prepare",
@@ -127,7 +126,6 @@ def test_a_file_of_questions_and_answers_is_answered_with_the_page_of_them(tmp_p
         cwd=tmp_path,
     )
     assert done.returncode == 2 and "set evals_dataset: lm-eval" in done.stderr
-    assert (REPOSITORY / "docs/guides/own_questions.md").is_file()
 
 
 def test_first_words_stop_only_a_run_of_the_recorded_model(tmp_path: Path) -> None:
