@@ -408,8 +408,8 @@ def _make_place_table(ranking: Ranking) -> Table[PlaceRange]:
     )  # fmt: skip
     rows = tuple(Row(place.name, place) for place in ranking.places)
     legend = (
-        f"By the mean drop over {plural(len(ranking.tasks), 'task')} that all runs share, every task the same. Runs "
-        "whose intervals overlap share places."
+        f"By the plain mean of the drops in {plural(len(ranking.tasks), 'task')} that all runs share. Runs whose "
+        "intervals overlap share places."
     )
     return Table("places", "Places", columns, rows, legend, first="run")
 

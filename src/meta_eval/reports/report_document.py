@@ -70,7 +70,7 @@ def _sections(report: Report) -> Iterator[Section]:
     flips = task_tables.make_flip_table(report)
     shown = make_plot(report, drops, scores)
     yield Section(
-        "tasks", drops.title if drops.rows else "Scores", "Tasks",
+        "tasks", drops.title if drops.rows else "Tasks", "Tasks",
         (Figure("plot", shown), replace(drops, views=_BUT_PAGES), *_about_tasks(report)),
     )  # fmt: skip
     yield Section("drop_breakdown", breakdown.title, "Parts of the drop", (breakdown,))
