@@ -111,7 +111,7 @@ def find_same_run(baseline: Run, candidate: Run) -> list[RaisedAlarm]:
         sides = [run.tasks[task] for run in (baseline, candidate)]
         pairs = [[side.provenance.results_file for side in sides], [side.samples_file for side in sides]]
         if pairs[0] != [None, None] and all(map(_are_same, pairs)):
-            names = [str(file.parent.name) for file in pairs[0] if file]
+            names = ["/".join(file.absolute().parts[-3:-1]) for file in pairs[0] if file]
             return [("same run", AlarmOccurrence(None, note=" and ".join(names)))]
     return []
 

@@ -140,7 +140,7 @@ def describe_run_effect(decision: Decision) -> str:
 def describe_weights(decision: Decision) -> str:
     """The mean that decides, and how it weighs tasks."""
     more = (
-        ", in which a task counts by how precise a drop its docs promise" if decision.weighting == "precision" else ""
+        ", in which tasks count by the precision that their docs promise" if decision.weighting == "precision" else ""
     )
     return MEANS[decision.weighting] + more
 
