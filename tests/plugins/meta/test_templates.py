@@ -173,7 +173,7 @@ def test_a_copy_by_hand_has_what_is_of_its_original_once_it_says_so(folder: Path
     mine, original = lines["mine"], lines["meta_mmlu_pro_instruct"]
     assert (mine["row_format"], bool(mine["published"])) == (("verified", True) if says_so else ("assumed", False))
     assert (original["row_format"], bool(original["published"])) == ("verified", True)
-    assert ("mine reads the rows of meta_mmlu_pro_instruct" in listed.stderr) is not says_so
+    assert ("mine: same rows as meta_mmlu_pro_instruct" in listed.stderr) is not says_so
     assert names("my_group", root=folder) == ["mine"]
     assert names("meta_instruct", root=folder) == ["meta_mmlu_pro_instruct"], "the same rows count once"
     if says_so:
@@ -196,7 +196,7 @@ def make_twins(folder: Path, *says: str) -> Path:
 @pytest.mark.parametrize(
     ("says", "kept", "told"),
     [
-        (("", ""), "first", "second reads the rows of first, so it counts as a copy"),
+        (("", ""), "first", "second: same rows as first, so it counts as a copy"),
         (("second", ""), "second", ""),
         (("", "first"), "first", ""),
         (("second", "first"), "first", ""),

@@ -166,7 +166,7 @@ def _without_copied_facts(tasks: Mapping[str, Template]) -> dict[str, Template]:
             of = join_names(list(dict.fromkeys(names.values())), NAMED)
             reversed_hint = "" if is_shipped else "; if it is the original, add copy_of to the other"
             log.warning(
-                f"{join_names(list(names), NAMED)} reads the rows of {of}, so it counts as a copy: the groups, "
+                f"{join_names(list(names), NAMED)}: same rows as {of}, so it counts as a copy: the groups, "
                 "published numbers and row_format that both have are not used for it. To use them, add copy_of with "
                 f"the name of the other to metadata.meta_eval{reversed_hint}"
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from typing import TYPE_CHECKING
 
 import typer
@@ -11,6 +12,7 @@ from rich.text import Text
 
 from meta_eval.plugins.meta.tasks_options import ListOptions, NewTaskOptions
 from meta_eval.sockets import (
+    TEMPLATES,
     err,
     locating,
     make_result_console,
@@ -118,7 +120,8 @@ def new(
     err.print("now edit, in this order:")
     for line in written.edits:
         err.print(f"  {line}", soft_wrap=True)
-    err.print(f"then: meta-eval prepare --set tasks={name}")
+    folder = "" if chosen.template_dir == TEMPLATES else f" --set {shlex.quote(f'template_dir={chosen.template_dir}')}"
+    err.print(f"then: meta-eval prepare --set tasks={name}{folder}", soft_wrap=True)
 
 
 def _open(chosen: ListOptions, *, with_rows: bool = False) -> tuple[TemplateFolder, Sequence[EvalsDataset] | None]:

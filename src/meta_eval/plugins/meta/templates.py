@@ -42,8 +42,8 @@ def read_meta_templates(root: Path) -> TemplateFolder:
         raise _RecipeError(
             "holds the templates of Meta's recipe, which lack the block metadata.meta_eval and cannot be used",
             where=f"template_dir {root}",
-            hint="Name another folder, such as one that `meta-eval init FOLDER` writes; the shipped templates are used "
-            "where none is named",
+            hint="Name another folder (template_dir, or --template-dir), such as one that `meta-eval init FOLDER` "
+            "writes; the shipped templates are used where none is named",
         ) from None
     for template in folder.tasks.values():
         name = template.spec.join
