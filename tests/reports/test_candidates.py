@@ -330,3 +330,24 @@ def test_the_function_gives_reports_and_errors(place: Path) -> None:
     assert isinstance(gone.error, UserError) and found.exit_code == 2
     with pytest.raises(UserError, match="there is no candidate"):
         compare_candidates(place / "base", [])
+
+
+def test_json_takes_no_file(place: Path) -> None:
+    done = cli("compare", "base", "ship", "--json", "out.json", cwd=place)
+    assert done.returncode == 2 and "--json out.json: takes no file" in done.stderr
+
+
+def test_a_samples_file_that_is_missing_beside_others_is_named(place: Path) -> None:
+    lost, other = sorted((place / "ship").rglob("samples_*"))
+    time = lost.stem.rpartition("_")[2]
+    other.with_name(f"samples_another_{time}.jsonl").write_bytes(other.read_bytes())
+    lost.unlink()
+    done = cli("compare", "base", "ship", cwd=place, COLUMNS="400")
+    shown = done.stderr + done.stdout
+    assert "has samples of other tasks beside it, and none of this one" in shown
+
+
+def test_a_side_of_which_a_choice_leaves_nothing_is_named(place: Path) -> None:
+    write(place / "third", tasks=["elsewhere"])
+    done = cli("compare", "base", "third", "--tasks", "meta_two", cwd=place, COLUMNS="400")
+    assert done.returncode == 2 and "leaves nothing of B, which has elsewhere" in done.stderr

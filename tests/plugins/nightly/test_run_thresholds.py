@@ -84,3 +84,8 @@ def test_too_few_runs_several_models_and_no_history_are_one_message_each(tmp_pat
     done = cli("thresholds", "a.yaml", "--once-in", "100", cwd=tmp_path)
     assert (done.returncode, "--once-in" in done.stderr) == (2, True)
     assert cli("thresholds", "empty", "--once-in", "1", cwd=tmp_path).returncode == 2
+
+
+def test_a_missing_folder_is_said_to_be_missing(tmp_path: Path) -> None:
+    done = cli("thresholds", "history", "--once-in", "100", cwd=tmp_path)
+    assert done.returncode == 2 and "history: there is no such folder" in done.stderr
