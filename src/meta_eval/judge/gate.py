@@ -247,6 +247,9 @@ class Gate(_GateLimits):
             entries = [{name: None} if isinstance(name, str) else name for name in value]
             if not all(isinstance(entry, dict) for entry in entries):
                 return value
+            names = [name for entry in entries for name in entry]
+            if twice := next((name for name in names if names.count(name) > 1), None):
+                raise ValueError(f"{twice!s:.80} is named twice")
             value = {name: rule for entry in entries for name, rule in entry.items()}
         return (
             {name: GateTask() if rule is None else rule for name, rule in value.items()}

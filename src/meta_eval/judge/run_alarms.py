@@ -106,11 +106,15 @@ def find_faults(run: Run, side: str | None = None) -> list[RaisedAlarm]:
 
 
 def find_same_run(baseline: Run, candidate: Run) -> list[RaisedAlarm]:
-    """Raise an alarm if both sides are one run: one file, or a copy. Results of two runs differ in their times."""
+    """Raise an alarm if both sides are one run: one file, or a copy. Results of two runs differ in their times.
+
+    A file of another harness may hold several runs, of other models or times.
+    """
     for task in sorted(baseline.tasks.keys() & candidate.tasks.keys()):
         sides = [run.tasks[task] for run in (baseline, candidate)]
         pairs = [[side.provenance.results_file for side in sides], [side.samples_file for side in sides]]
-        if pairs[0] != [None, None] and all(map(_are_same, pairs)):
+        a, b = ((side.provenance.model, side.time) for side in sides)
+        if a == b and pairs[0] != [None, None] and all(map(_are_same, pairs)):
             names = ["/".join(file.absolute().parts[-3:-1]) for file in pairs[0] if file]
             return [("same run", AlarmOccurrence(None, note=" and ".join(names)))]
     return []
@@ -118,7 +122,10 @@ def find_same_run(baseline: Run, candidate: Run) -> list[RaisedAlarm]:
 
 def _are_same(files: Sequence[Path | None]) -> bool:
     a, b = files
-    return a == b or (a is not None and b is not None and filecmp.cmp(a, b, shallow=False))
+    if a is None or b is None or a == b:
+        return a == b
+    # What is read of the hub is no file here.
+    return a.is_file() and b.is_file() and filecmp.cmp(a, b, shallow=False)
 
 
 def identify_answers(run: Run) -> int | None:

@@ -125,7 +125,10 @@ def test_of_several_providers_one_is_chosen(tmp_path: Path) -> None:
     ]
     path = write(tmp_path / "both.json", rows)
     assert "holds 2 runs" in str(refuse(path)) and "There are a:x, b:y" in str(refuse(path))
-    (task,) = compare(f"{path}#a:x", f"{path}#b:y").tasks
+    found = compare(f"{path}#a:x", f"{path}#b:y")
+    assert not any(alarm.kind == "the same run twice" for alarm in found.alarms)
+    assert any(alarm.kind == "the same run twice" for alarm in compare(f"{path}#a:x", f"{path}#a:x").alarms)
+    (task,) = found.tasks
     assert task.drop is not None and task.drop.value == pytest.approx(0.25)
     assert "holds no runs of 'c'" in str(refuse(Path(f"{path}#c")))
 
