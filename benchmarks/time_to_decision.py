@@ -50,7 +50,8 @@ DOCS = 1_800
 WHOLE = 12_000  # docs of MMLU-Pro, for which the cost of stock is also given
 MARGIN = 1.0
 CHECKED = 50  # docs of the token check
-SMALL = 18  # docs of a small run
+AT_ONCE = 4  # requests in flight
+SMALL = 18  # docs of a small run, asked one at a time: which are computed together shows in the noise of so few
 MOST = 1.5
 SYSTEM = "You are a helpful AI assistant named SmolLM, trained by Hugging Face"
 NOTHING = Cost(0.0, 0.0, 0.0, "")
@@ -198,12 +199,12 @@ def write_bundles(output: Path, folder: Path) -> Path:
     return folder
 
 
-def write_config(folder: Path, model: Path, record: Path, tasks: Path) -> Path:
-    """A configuration that judges a copy by the record."""
+def write_config(folder: Path, model: Path, record: Path, tasks: Path, *, at_once: int) -> Path:
+    """A configuration that judges a copy by the record, with ``at_once`` requests in flight."""
     folder.mkdir()
     tree = {
         "model_name": str(model), "evals_dataset": str(record), "tasks": "recorded", "template_dir": str(tasks),
-        "backend": "llamacpp", "tokenizer": str(tasks.parent / "tokenizer"), "max_model_len": 512, "concurrency": 4,
+        "backend": "llamacpp", "tokenizer": str(tasks.parent / "tokenizer"), "max_model_len": 512, "concurrency": at_once,
         "margin": MARGIN, "model_args": {"n_threads": 1},
         "work_dir": str(folder / "work_dir"), "output_path": str(folder / "eval_results"),
     }  # fmt: skip
@@ -327,6 +328,7 @@ def main() -> int:
     parser.add_argument("--small", action="store_true", help="a few docs, in seconds, as CI has them")
     chosen = parser.parse_args()
     docs = chosen.docs or (SMALL if chosen.small else DOCS)
+    at_once = 1 if chosen.small else AT_ONCE
     root = chosen.keep or Path(tempfile.mkdtemp())
     root.mkdir(parents=True, exist_ok=True)
     models, tasks = make_models(), root / "tasks"
@@ -334,7 +336,7 @@ def main() -> int:
     write_tokenizer(models["identical"], root / "tokenizer")
 
     once = {"the recorded run": run_stock(models["identical"], tasks, root / "record")}
-    config = write_config(root / "baseline", models["identical"], root / "record", tasks)
+    config = write_config(root / "baseline", models["identical"], root / "record", tasks, at_once=at_once)
     baseline = Baseline(root, docs, min(docs, CHECKED), config, once["the recorded run"], chosen.nel)
     baseline.gate.write_text(f"fidelity: {{min_docs: {baseline.checked}}}\n")
     once["its pack"] = meta_eval("prepare", "--config", str(config))
@@ -344,7 +346,7 @@ def main() -> int:
     decided: list[Decided] = []
     drops: dict[str, float] = {}
     for copy, model in models.items():
-        config = write_config(root / f"ours_{copy}", model, root / "record", tasks)
+        config = write_config(root / f"ours_{copy}", model, root / "record", tasks, at_once=at_once)
         if copy == "identical" or not chosen.small:
             decided += baseline.by_stock(copy, model, drops, again=not chosen.small)
             decided.append(baseline.by_run(copy, config, drops))
