@@ -60,6 +60,39 @@ def test_a_refusal_is_a_message_and_exit_code_2(tmp_path: Path) -> None:
     assert done.stderr == "release: the tag is 'v9', and the package has version 1.2.0: push the tag v1.2.0\n"
 
 
+def address_tool(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-I", "-S", str(REPOSITORY / "tools" / "release_address.py"), *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_a_release_names_its_repository_and_its_readme_links_to_files_of_its_version(tmp_path: Path) -> None:
+    for name in ("pyproject.toml", "README.md"):
+        (tmp_path / name).write_text((REPOSITORY / name).read_text(encoding="utf-8"), encoding="utf-8")
+    done = address_tool("https://github.com/owner/name", str(tmp_path))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    project = tomllib.loads((tmp_path / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["urls"]["Repository"] == "https://github.com/owner/name"
+    assert all(url.startswith("https://") for url in project["urls"].values())
+    links = re.findall(r"\]\(([^)]+)\)", (tmp_path / "README.md").read_text(encoding="utf-8"))
+    assert all(link.startswith("https://") for link in links)
+    of_files = f"https://github.com/owner/name/blob/v{project['version']}/"
+    files = [link.removeprefix(of_files) for link in links if link.startswith(of_files)]
+    assert "docs/quickstart.md" in files
+    assert all((REPOSITORY / file).exists() for file in files)
+    again = address_tool("https://github.com/owner/name", str(tmp_path))
+    assert (again.returncode, again.stderr) == (
+        2, "release: pyproject.toml names a repository already: take a fresh checkout\n"
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "address", ["", "owner/name", "http://github.com/owner/name", "https://github.com/owner", 'https://a/b/c"d']
+)
+def test_what_is_no_address_of_a_repository_is_refused(address: str, tmp_path: Path) -> None:
+    done = address_tool(address, str(tmp_path))
+    assert (done.returncode, "https://github.com/OWNER/NAME" in done.stderr) == (2, True)
+
+
 def steps(workflow: Path) -> list[dict[str, Any]]:
     jobs = yaml.safe_load(workflow.read_text(encoding="utf-8"))["jobs"]
     return [step for job in jobs.values() for step in job.get("steps", [])]
