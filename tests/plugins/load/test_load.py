@@ -105,6 +105,13 @@ def test_the_same_command_asks_nothing_again_and_says_the_same(place: Path) -> N
         assert [level["counts"] for level in tree["levels"]] == [level["counts"] for level in first["levels"]]
 
 
+def test_too_few_docs_to_call_a_level_the_same_are_said_before_the_first_request(place: Path) -> None:
+    with load_server(place / "model") as server:
+        address = f"base_url={server.url}"
+        done = cli("load", "work_dir", "--set", address, "--concurrency", "2", "--docs", "4", cwd=place)
+    assert "so few docs can show a fault, but not its absence: that takes 195 docs or more" in done.stderr
+
+
 def test_a_run_that_was_interrupted_goes_on(place: Path) -> None:
     words = ("--concurrency", "6", "--docs", "60", "--traffic", "0")
     with load_server(place / "model") as server:

@@ -9,6 +9,7 @@ import pytest
 from meta_eval.harness.answer import Answer
 from meta_eval.plugins.load.level_decision import Counts, Verdicts, decide, find_smallest_rate
 from meta_eval.plugins.load.signs import OtherTexts, Scored, classify
+from meta_eval.plugins.load.thresholds import SAME_DOCS
 
 LONG = "The river runs to the sea, and so the best answer is C."
 
@@ -93,6 +94,8 @@ def counts(answers: int, sure: int = 0, weak: int = 0, failed: int = 0) -> Count
     ("level", "alone", "verdicts", "outcome"),
     [
         (counts(500), counts(500), Verdicts(500, 0, 0), "same"),
+        (counts(SAME_DOCS), counts(SAME_DOCS), Verdicts(SAME_DOCS, 0, 0), "same"),
+        (counts(SAME_DOCS - 1), counts(SAME_DOCS - 1), Verdicts(SAME_DOCS - 1, 0, 0), "undecided"),
         (counts(500), counts(500), None, "same"),
         (counts(100), counts(100), None, "undecided"),  # 100 may hide 3 %
         (counts(500, sure=1), counts(500), None, "undecided"),

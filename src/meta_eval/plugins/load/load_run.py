@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from meta_eval.plugins.load.engine_figures import EngineFigures, Watch
 from meta_eval.plugins.load.options import LoadOptions
 from meta_eval.plugins.load.signs import Scored
-from meta_eval.plugins.load.thresholds import SCORED_ALONE
+from meta_eval.plugins.load.thresholds import SAME_DOCS, SCORED_ALONE
 from meta_eval.plugins.load.traffic import Traffic
 from meta_eval.sockets import (
     Answer,
@@ -382,6 +382,8 @@ class Asking:
             f"{plural(len(self.run.requests), 'doc')} alone{at}: {plural(len(left), 'request')}, about "
             f"{round(characters / 4, -3):,.0f} tokens of prompts, at most {tokens:,} tokens of answers{beside}"
         )
+        if len(self.run.requests) < SAME_DOCS:
+            report_progress(f"so few docs can show a fault, but not its absence: that takes {SAME_DOCS} docs or more")
 
 
 def measure(tokens: TokenLogprobs, text: str, decode: Decode) -> Scored:

@@ -37,6 +37,9 @@ SCRIPT_LETTERS = 3
 AT_MOST = 0.02
 """The share of corrupted answers, and the loss of verdicts, that must be excluded for "same under load"."""
 
+SAME_DOCS = 195
+"""Docs that exclude `AT_MOST` of both, where nothing is corrupted and no verdict differs."""
+
 FOUND = 0.95
 """The probability with which the smallest rate that is named would have been found."""
 
