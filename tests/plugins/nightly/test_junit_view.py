@@ -28,6 +28,8 @@ def test_each_task_is_a_case_and_so_is_the_decision() -> None:
     cases = {case.get("name"): [element.tag for element in case] for case in suite(content)}
     assert cases.keys() == {"decision", *(task.name for task in report.tasks)}
     assert (cases["decision"], cases["meta_math_hard"]) == (["failure"], ["failure"])
+    (failed,) = [case for case in suite(content) if case.get("name") == "meta_math_hard"]
+    assert "margin 1" in str(failed[0].get("message"))
     counts = [suite(content).get(name) for name in ("tests", "failures", "errors", "skipped")]
     tags = [tag for found in cases.values() for tag in found]
     assert counts == [f"{len(cases)}", *(f"{tags.count(tag)}" for tag in ("failure", "error", "skipped"))]

@@ -46,12 +46,13 @@ def _list_cases(document: Document) -> Iterator[tuple[str, str, str | None]]:
     """Name, message and element of each case."""
     is_invalid = document.exit_code == 2
     yield "decision", document.summary, "error" if is_invalid else _ELEMENTS.get(document.outcome or "")
+    margins = {task.name: f", margin {100 * task.margin:g}" for task in document.tasks}
     for table in document.tables:
         for row in table.rows if table.key == "drops" else ():
             if row.whole:  # a mean over tasks
                 continue
             texts = {column.key: table.cell(row, column).text for column in table.columns}
-            message = f"drop {texts.get('drop', '')} points ({texts.get('interval', '')})"
+            message = f"drop {texts.get('drop', '')} points ({texts.get('interval', '')}){margins.get(row.name, '')}"
             yield row.name, message, _ELEMENTS.get(row.outcome or "")
 
 
