@@ -428,7 +428,12 @@ def choose_baseline(pair: TaskPair, rule: GateTask) -> ChosenBaseline | str:
                     return chosen
         if rule.baseline_kind == "recorded":
             return few or "there are no recorded answers or verdicts to compare it with"
-    nothing = "no recorded score of it is a share" if entry.record else "no number was published for this subset"
+    if not entry.record:
+        nothing = "no number was published for this subset"
+    elif pair.regraded_answers is None and pair.recorded_verdicts is None:
+        nothing = "no answer to its docs is recorded"
+    else:
+        nothing = "no recorded score of it is a share"
     for number in entry.reference_scores:
         if (reason := explain_incomparable(result, candidate, entry, number)) is None:
             return ChosenBaseline(NUMBER, number.metric, candidate, published=number.value / 100)

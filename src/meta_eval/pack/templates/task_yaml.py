@@ -163,6 +163,7 @@ def rename_task(text: str, *, name: str, subset: str) -> str:
     old = block["subset"]
     block["subset"] = subset
     block["row_format"] = "assumed"
+    block.ca.items.pop("row_format", None)  # the comment of the other task's layout
     for key in ("published", "aliases", "groups"):
         if key in block:
             block[key] = CommentedMap() if key == "groups" else CommentedSeq()
