@@ -169,7 +169,7 @@ def test_a_task_that_is_not_asked_for_does_not_decide(tmp_path: Path) -> None:
         {task.name: task.not_compared_reason for task in judgement.tasks}["meta_other"],
     ) == (
         0,
-        "neither the gate nor --tasks names it",
+        "left out by the gate",
     )
     own = Gate.model_validate({"margin": 5.0, "tasks": {"meta_some": None, "meta_other": {"margin": 25}}})
     decided = decide_run(run, pack, gate=own).decision

@@ -1196,7 +1196,7 @@ def test_a_gate_may_name_a_group(tmp_path: Path) -> None:
     assert (decided.name, decided.weight, judgement.decision.outcome) == ("mmlu_pro", 1.0, "DON'T SHIP")
     assert {task.name: task.not_compared_reason for task in judgement.tasks}[
         "mmlu_pro_a"
-    ] == "neither the gate nor --tasks names it"
+    ] == "judged as part of its group"
     rules = Gate.model_validate({"tasks": [{"mmlu_pro": {"margin": 12.0}}, "mmlu_pro_c"]})
     wide = grouped(tmp_path / "b", SUBJECTS, WORSE, gate=rules).decision
     assert [(task.name, task.margin) for task in wide.tasks] == [("mmlu_pro", 0.12)]

@@ -487,6 +487,9 @@ class TaskDecision:
     not_compared_reason: str | None = None
     """Why nothing is compared, a clause."""
 
+    is_left_out: bool = False
+    """Whether the gate does not judge it: its scores are shown, and nothing else is said of it."""
+
     fallback_reason: str | None = None
     """Why Meta's recorded answers are not the baseline, a clause; None if they or a run are."""
 

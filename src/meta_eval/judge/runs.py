@@ -51,6 +51,9 @@ from meta_eval.judge.score_pair import is_score_alone, pair_scores_alone
 from meta_eval.pack.baseline import Baseline
 from meta_eval.pack.manifest import Manifest
 
+LEFT_OUT = "left out by the gate"
+"""Why nothing is decided of a task that a gate does not judge."""
+
 
 def decide_run(
     run: Run,
@@ -151,12 +154,15 @@ def decide_pairs(
             outcome = own_units[task.name]
             task = replace(task, outcome=outcome, own_unit=replace(task.own_unit, outcome=outcome))
         if pair.has_drop and not task.is_decided:
-            task = replace(task, not_compared_reason="neither the gate nor --tasks names it")
+            reason = "judged as part of its group" if pair.name in in_groups else LEFT_OUT
+            task = replace(task, not_compared_reason=reason, is_left_out=True)
         tasks.append(task)
     breakdown = break_down_mean_drop(
         [(task.drop_breakdown, task.weight) for task in tasks if task.drop_breakdown and task.is_decided]
     )
-    notes = tuple(note_low_caps([*averaged, *others], margin, gate.cap_fraction))
+    names_left_out = [task.name for task in tasks if task.not_compared_reason == LEFT_OUT]
+    listed = (f"{LEFT_OUT}: {join_names(names_left_out, NAMED)}",) if names_left_out else ()
+    notes = (*listed, *note_low_caps([*averaged, *others], margin, gate.cap_fraction))
     if decision.outcome == "SHIP":
         notes = (*notes, *advise_second_run(averaged, margin, gate.cap_fraction or CAP))
     return RunDecision(

@@ -341,7 +341,8 @@ def _explain(source: CandidatesReport) -> Listing:
 
 def _list_undecided(report: Report) -> list[str]:
     """Remarks on tasks that have no drop in percent."""
-    remarks = ((task.name, text.explain_outcome(task)) for task in report.tasks if not task.is_decided)
+    open_tasks = (task for task in report.tasks if not task.is_decided and not task.is_left_out)
+    remarks = ((task.name, text.explain_outcome(task)) for task in open_tasks)
     return [f"{name}: {remark}" for name, remark in remarks if remark]
 
 
@@ -371,7 +372,7 @@ def _make_task_table(source: CandidatesReport) -> Table[_TaskRow]:
     )  # fmt: skip
     of_tasks: dict[str, dict[str, TaskDecision]] = {}
     for name, report in source.compared:
-        for task in report.tasks:
+        for task in (task for task in report.tasks if not task.is_left_out):
             of_tasks.setdefault(task.name, {})[name] = task
     rows = tuple(_list_task_rows(source.baseline, of_tasks))
     legend = "Percent and points; a positive drop is worse."

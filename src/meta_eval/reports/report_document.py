@@ -126,7 +126,7 @@ def _known(tasks: Iterable[TaskDecision]) -> list[Item]:
 def _explained(tasks: Iterable[TaskDecision]) -> list[Item]:
     """Outcomes with remarks that the table lacks. Tasks with the same remark stand together."""
     names: dict[tuple[str, str], list[str]] = {}
-    for task in tasks:
+    for task in (task for task in tasks if not task.is_left_out):
         if why := text.explain_outcome(task):
             names.setdefault((task.outcome, why), []).append(task.name)
     return [Item(tuple(of), why, outcome) for (outcome, why), of in names.items()]

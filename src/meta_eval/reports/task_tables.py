@@ -70,7 +70,8 @@ def make_drop_table(report: Report) -> Table[DropRow]:
             f"the task's share of the {MEANS[report.decision.weighting]}",
         ),
     )  # fmt: skip
-    rows = [_drop_row(task) for task in report.tasks] if any(task.is_decided for task in report.tasks) else []
+    judged = [task for task in report.tasks if not task.is_left_out]
+    rows = [_drop_row(task) for task in judged] if any(task.is_decided for task in judged) else []
     return Table("drops", "What is lost", columns, (*rows, *_means(report.decision, len(rows))), _drop_legend(report))
 
 
