@@ -71,7 +71,7 @@ def test_where_it_is_unknown_how_the_baselines_answers_ended_none_of_them_is_cou
     assert task.cut is not None
     assert (task.cut.docs, task.cut.baseline_docs, task.cut.drop_as_wrong, task.cut.drop_without) == (30, *3 * [None])
     assert describe_cut_answers(task) == (
-        "30 of 1,000 answers cut; unknown for the baseline: score 60.0 with them (57.0 with them as wrong), 58.8 without"
+        "30 of 1,000 answers cut, unknown for the baseline. Score: 60.0 with them (57.0 with them as wrong), 58.8 without"
     )
 
 
@@ -133,9 +133,9 @@ def test_a_cut_answer_that_the_grader_found_right_is_wrong_where_the_user_says_s
     sentence = describe_cut_answers(only(compared(a, b)))
     assert sentence is not None
     assert sentence.startswith(
-        "30 of 1,000 answers cut; 0 of the baseline's: score 60.0 with them (57.0 with them as wrong), "
+        "30 of 1,000 answers cut, and 0 of the baseline's. Score: 60.0 with them (57.0 with them as wrong), "
     )
-    assert "drop 3.0 (2.0 to 4.3) with them as wrong, 0.0 (" in sentence
+    assert "Drop: 3.0 (2.0 to 4.3) with cut answers as wrong, 0.0 (" in sentence
 
 
 @pytest.mark.parametrize(("ended", "line"), [("content_filter", {}), ("stop", {"resps": [[" \n"]]})])
@@ -324,7 +324,7 @@ def test_answers_that_were_cut_while_thinking_are_counted_for_both(tmp_path: Pat
             doc.is_cut_thinking, doc.cuts = True, (True,)
     judgement = compared(a, b)
     assert describe_cut_answers(only(judgement)).startswith(
-        "60 of 1,000 answers cut (50 while thinking); 3 of the baseline's (3 while thinking): score"
+        "60 of 1,000 answers cut (50 while thinking), and 3 of the baseline's (3 while thinking). Score:"
     )
     assert (
         "60 of 1,000 answers (50 while thinking), 3 of the baseline's (3 while thinking); "

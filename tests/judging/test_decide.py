@@ -203,7 +203,7 @@ def test_the_cap_of_few_docs_is_what_an_identical_copy_stays_under() -> None:
 def test_docs_that_exclude_no_drop_at_all_forbid_ship_and_are_named() -> None:
     decision = decide_outcome([evidence(0, 0, 5, "tiny"), evidence(10, 10, 12_000, "large")])
     assert (decision.outcome, decision.reasons) == (
-        "UNDECIDED", ("too few docs or clusters to exclude any drop: tiny",),
+        "UNDECIDED", ("so few docs that no drop, however large, is ruled out: tiny",),
     )  # fmt: skip
 
 
@@ -213,7 +213,10 @@ def test_subtasks_that_exclude_no_drop_stand_behind_their_task_once_without_thei
     }
     decision = decide_outcome([replace(evidence(10, 10, 12_000, "meta_math"), subtasks=subtasks)])
     (reason,) = decision.reasons
-    assert reason == "too few docs or clusters to exclude any drop: meta_math: algebra, geometry, numbers and 1 more"
+    assert (
+        reason
+        == "so few docs that no drop, however large, is ruled out: meta_math: algebra, geometry, numbers and 1 more"
+    )
 
 
 @pytest.mark.parametrize(

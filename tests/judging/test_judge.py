@@ -1291,7 +1291,7 @@ def test_several_runs_of_each_side_are_compared_from_the_command_line(tmp_path: 
     for compared, several in ((done, True), (single, False)):
         assert json.loads(compared.stdout)["tasks"][0]["drop"]["has_run_effect"] == several
         words = " ".join(compared.stderr.split())
-        assert ("single run a side, intervals do not contain what differs from run to run" not in words) == several
+        assert ("Each model ran once, so intervals leave out what differs from run to run" not in words) == several
     refused = cli("compare", *places[:3], "--", COLUMNS="300")
     assert refused.returncode == 2
     assert "A1 A2 -- B1 B2" in refused.stderr
@@ -1319,7 +1319,7 @@ def test_a_second_run_of_a_side_finds_a_smaller_loss(tmp_path: Path) -> None:
     with_second = compare_runs(enlarged(read_run([a, a2], repeats=True), moved, held), candidate)
     assert (alone.decision.outcome, with_second.decision.outcome) == ("SHIP", "UNDECIDED")
     assert "points lost beyond what the measured noise explains" in " ".join(with_second.decision.reasons)
-    assert any("a second run of one side would find smaller losses" in note and "t0" in note for note in alone.notes)
+    assert any("a second run of A or B would find smaller losses" in note and "t0" in note for note in alone.notes)
 
 
 def enlarged(run: Run, *verdicts: Sequence[float]) -> Run:

@@ -95,11 +95,11 @@ def test_weak_points_are_a_sentence_each() -> None:
     assert list(describe_weak_points(plan_tasks(plan_of({"a": 20000, "b": 20000}), whole=False))) == []
     sentences = list(describe_weak_points(plan_tasks(plan_of(SIZES), whole=False)))
     assert [sentence.partition(":")[0] for sentence in sentences] == [
-        "an identical copy ships in at most 85 % of runs at margin 1 if 4 % of docs flip, which is assumed",
+        "even an identical copy ships in at most 85 % of runs at margin 1 (assumed",
         "in a single task, an identical copy is rarely within margin",
-        "the cap of 5 points stops identical copies",
+        "the interval of a small task reaches the cap of 5 points and keeps an identical copy from SHIP",
     ]
-    assert "small 6 % (6.2)" in sentences[1]
+    assert "small in 6 % of runs (95 % at a margin of 6.2)" in sentences[1]
 
 
 @pytest.fixture(scope="module")

@@ -159,7 +159,7 @@ def test_what_is_no_verdict_is_compared_with_its_reading_and_shown_as_no_score(v
     assert task["their_score"] is None
     result = [json.loads(line) for line in Path(task["file"]).read_text(encoding="utf-8").splitlines()]
     assert {line["why"] for line in result} == {"reads otherwise"}
-    assert "ifeval__strict: Meta's is_correct is no verdict on the answer; agree compares" in done.stderr
+    assert "ifeval__strict: Meta's is_correct is no score; the column agree compares" in done.stderr
 
 
 def test_the_score_is_the_published_metric_by_the_tasks_own_aggregation(sample: Path, verified: Any) -> None:

@@ -208,7 +208,7 @@ def _print_trust(manifest: Manifest) -> None:
             levels[entry.trust].append(name)
     shown = {level: names if len(names) <= _NAMED else [f"{len(names)} tasks"] for level, names in levels.items()}
     if line := "; ".join(f"{level} {', '.join(names)}" for level, names in shown.items() if names):
-        err.print(f"verdicts: {line}", style="dim", soft_wrap=True)
+        err.print(f"how our graders were checked: {line}", style="dim", soft_wrap=True)
 
 
 def _print_plan(plan: PackPlan, manifest: Manifest, *, decision: bool) -> None:

@@ -246,7 +246,7 @@ def _legend(proof: Proof) -> list[str]:
     reference = "Meta: mean of its recorded verdicts" if is_meta else "rec.: mean of the recorded verdicts"
     publ = "the record's score" if of_record else "published number"
     ours = f"publ.: {publ}; ours: in its metric" if _has_numbers(proof) else "ours: in the metric of the task"
-    lines = [f"percent; {saved}{reference}; {ours}"]
+    lines = [f"percent; {saved}{reference}; {ours}; none found: nothing was extracted from the answer"]
     if of_record and not proof.regraded:
         lines.append("agree: docs on which every recorded metric is the same under today's graders")
     if any(result.averaging == "macro" for result in results):
@@ -257,7 +257,7 @@ def _legend(proof: Proof) -> list[str]:
         lines.append("* measured with other settings than these rows: not comparable")
     for reading in dict.fromkeys(r.entry.is_correct_metric for r in results if r.tallies and not r.compares_verdicts):
         names = ", ".join(r.entry.subset for r in results if r.entry.is_correct_metric == reading)
-        lines.append(f"{names}: Meta's is_correct is no verdict on the answer; agree compares it with our {reading}")
+        lines.append(f"{names}: Meta's is_correct is no score; the column agree compares it with our metric {reading}")
     judged = [name for name, result in proof.tasks.items() if result.tallies and result.entry.graded_by == "judge"]
     if judged:
         lines.append(f"Meta graded with a judge model too: {', '.join(judged)}")

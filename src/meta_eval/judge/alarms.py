@@ -40,7 +40,7 @@ KINDS: Mapping[str, AlarmKind] = {
         "Nothing is decided of these tasks. Mend their files, or decide without them: --tasks=-NAME.",
     ),
     "no samples": AlarmKind("no samples", "Without samples (lm_eval --log_samples) nothing is paired or checked."),
-    "unfinished": AlarmKind("not all docs", "What is said of these tasks is said of a part of them."),
+    "unfinished": AlarmKind("not all docs", "These figures are of a part of the task's docs."),
     "sample": AlarmKind("embedded sample", "These are the invented rows of the embedded sample, and no benchmark."),
     "prompts": AlarmKind(
         "changed prompts",

@@ -328,7 +328,7 @@ def _remark(outcome: Outcome, drop: Drop, interval: Interval, p_corrected: float
     if outcome == "within margin" and interval.lower > 0:
         clauses.append(f"a drop of about {format_points(drop.value)} is proven, and is allowed")
     elif outcome == "undecided" and interval.lower > 0 and p_corrected >= ALPHA:
-        clauses.append(f"the interval excludes 0, which chance alone does in some of {count} tasks")
+        clauses.append(f"its interval lies above 0, but of {count} tasks one may do so by chance")
     elif interval.upper < 0 and p_corrected < ALPHA:
         clauses.append(
             f"it is {'better than' if drop.lower_is_better else 'above'} its baseline, "

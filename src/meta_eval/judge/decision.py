@@ -449,6 +449,11 @@ class RepeatPlan:
     best_possible_margin: float
     """The smallest margin that unlimited repeats could show."""
 
+    times_docs: float | None
+    """How many times as many docs of this kind would settle it without repeats; None if the estimate is no smaller than
+    the margin.
+    """
+
     measured: bool
     """Whether the engine's noise was measured. If not, all flips count as noise, which is the best case: ``runs`` and
     ``best_possible_margin`` are then lower limits, and an A/A pair would measure the noise.

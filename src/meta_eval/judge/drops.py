@@ -428,17 +428,21 @@ def choose_baseline(pair: TaskPair, rule: GateTask) -> ChosenBaseline | str:
                     return chosen
         if rule.baseline_kind == "recorded":
             return few or "there are no recorded answers or verdicts to compare it with"
-    if not entry.record:
-        nothing = "no number was published for this subset"
-    elif pair.regraded_answers is None and pair.recorded_verdicts is None:
-        nothing = "no answer to its docs is recorded"
-    else:
-        nothing = "no recorded score of it is a share"
+    nothing = _describe_nothing(pair, entry)
     for number in entry.reference_scores:
         if (reason := explain_incomparable(result, candidate, entry, number)) is None:
             return ChosenBaseline(NUMBER, number.metric, candidate, published=number.value / 100)
         nothing = reason
     return few or nothing
+
+
+def _describe_nothing(pair: TaskPair, entry: TaskEntry) -> str:
+    """Why there is no baseline, where no number was tried."""
+    if not entry.record:
+        return "no number was published for this subset"
+    if pair.regraded_answers is None and pair.recorded_verdicts is None:
+        return "no answer to its docs is recorded"
+    return "no recorded score of it is a share"
 
 
 def choose_metric(sides: RunPair, metrics: Sequence[str], label: str) -> ChosenBaseline | str:

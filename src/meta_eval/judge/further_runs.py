@@ -69,9 +69,11 @@ def plan_repeats(tasks: Sequence[TaskPair], weights: Sequence[float], drop: Drop
     had = [min(pair.repeats, pair.baseline_repeats or pair.repeats) for pair in tasks]
     runs = list(had)
 
+    def variance(runs: Sequence[int]) -> float:
+        return math.fsum(part.at(count) for part, count in zip(variances, runs, strict=True))
+
     def shown(runs: Sequence[int]) -> bool:
-        variance = math.fsum(part.at(count) for part, count in zip(variances, runs, strict=True))
-        return supposed + reach * math.sqrt(variance) < margin
+        return supposed + reach * math.sqrt(variance(runs)) < margin
 
     if shown([max(MAX_PLANNED_RUNS, count) for count in had]):
         while not shown(runs):
@@ -85,6 +87,7 @@ def plan_repeats(tasks: Sequence[TaskPair], weights: Sequence[float], drop: Drop
         runs=tuple((pair.name, count) for pair, count, done in zip(tasks, runs, had, strict=True) if count > done),
         provable_margin=upper,
         best_possible_margin=min(upper, supposed + reach * math.sqrt(math.fsum(part.docs for part in variances))),
+        times_docs=variance(had) * (reach / (margin - supposed)) ** 2 if supposed < margin else None,
         measured=all(pair.noise is not None for pair in tasks),
     )
 
@@ -120,13 +123,13 @@ def advise_second_run(tasks: Sequence[TaskPair], margin: float, cap: float) -> l
         ships_then = min(ships, _stay_within(then[place], each.mean + loss))
         if ships >= OFTEN_SHIPPED and ships_then <= ships / 2:
             named.append(
-                f"{100 * losses[place]:.1f} points in {tasks[place].name}, which ship in {100 * ships:.0f} % of runs, "
-                f"and in {100 * ships_then:.0f} % then"
+                f"a loss of {100 * losses[place]:.1f} points in {tasks[place].name} ships in {100 * ships:.0f} % of "
+                f"runs now, and in {100 * ships_then:.0f} % with it"
             )
     if not named:
         return []
     return [
-        "a second run of one side would find smaller losses (compare A1 A2 -- B; run --rerun), such as "
+        "a second run of A or B would find smaller losses (compare A1 A2 -- B; run --rerun): "
         f"{join_names(named, NAMED)}"
     ]
 

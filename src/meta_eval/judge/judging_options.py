@@ -40,7 +40,7 @@ class JudgingOptions(Options):
 
     cap: float | None = option(
         None, float | None, "--cap POINTS",
-        f"The largest drop that SHIP may leave open in a task or subtask. Default: {100 * CAP:g}.",
+        f"No SHIP if a task or subtask may have lost more than this. Default: {100 * CAP:g}.",
     )  # fmt: skip
     """What no task and no subtask may lose at the worse end of its interval, in points; None for the gate's, else 5."""
 

@@ -371,8 +371,8 @@ def find_unread_drop(task: str, split: UnreadSplit | None, margin: float) -> lis
     if split is None or abs(split.more) < margin / 2 or abs(split.candidate - split.baseline) < _FEWEST:
         return []
     counts = f"{split.candidate:,} of {split.docs:,} answers, {split.baseline:,} of the baseline's"
-    parts = f"{_points(split.not_read)} not read and {_points(split.drop - split.not_read)} read and wrong"
-    note = f"{counts}; of the drop of {_points(split.drop)} points {parts}"
+    drop = f"of the drop of {_points(split.drop)} points, {_points(split.not_read)} come from these answers"
+    note = f"nothing was extracted from {counts}; {drop}"
     return [("unread", AlarmOccurrence(task, note=note, veto=False))]
 
 

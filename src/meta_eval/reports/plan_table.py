@@ -86,9 +86,9 @@ def _legend(plan: PackPlan) -> str:
         "could see: the smallest true drop, in points, that is detected in 80 % of runs.",
         "passes: how often a task is within its margin"
         + (f", and the whole SHIP ({DRAWS} copies drawn)." if plan.whole else "."),
-        f"{shown} at: the margin, in points, at which it is so in {shown} of runs.",
-        f"runs: how often to run the copy for that at this margin, and behind the stroke the copy and the baseline; "
-        f"- for more than {MAX_PLANNED_RUNS}.",
+        f"{shown} at: the margin, in points, at which an identical copy passes in {shown} of runs.",
+        f"runs: how often to run the copy so that it passes in {shown} at this margin; after the slash, if the "
+        f"baseline runs as often. - means more than {MAX_PLANNED_RUNS}.",
     )
     return "\n".join(filter(None, sentences))
 
@@ -122,18 +122,18 @@ def describe_weak_points(plan: PackPlan) -> Iterator[str]:
     together = plan.alike or plan
     if together.chance_of_mean < SURE:
         all_measured = all(task_plan.planned.measured for task_plan in plan.tasks)
-        flips = "" if all_measured else f" if {percent(PLANNED_FLIPS)} of docs flip, which is assumed"
+        flips = "" if all_measured else f" (assumed: {percent(PLANNED_FLIPS)} of docs flip)"
         most = f"at most {_span_up(plan.chance_of_mean, together.chance_of_mean)} % of runs"
-        yield f"an identical copy ships in {most} at margin {100 * plan.margin:g}{flips}"
+        yield f"even an identical copy ships in {most} at margin {100 * plan.margin:g}{flips}"
     pairs = list(zip(plan.tasks, together.tasks, strict=True))
     if len(pairs) > 1 and (seldom := [pair for pair in pairs if pair[1].chances.chance < _SELDOM]):
-        yield (
-            f"in a single task, an identical copy is rarely within margin: {_listed(seldom)} of runs; in brackets the "
-            f"margin that {percent(SURE)} of runs are within"
-        )
+        yield f"in a single task, an identical copy is rarely within margin: {_listed(seldom)}"
     if open_caps := [pair for pair in pairs if pair[1].under_cap < SURE]:
-        names = [f"{a.planned.task} {_span_up(1 - a.under_cap, 1 - b.under_cap)} %" for a, b in open_caps]
-        yield f"the cap of {100 * plan.cap:g} points stops identical copies: {join_names(names, NAMED)}"
+        names = [f"{a.planned.task} in {_span_up(1 - a.under_cap, 1 - b.under_cap)} % of runs" for a, b in open_caps]
+        yield (
+            f"the interval of a small task reaches the cap of {100 * plan.cap:g} points and keeps an identical copy "
+            f"from SHIP: {join_names(names, NAMED)}"
+        )
     if plan.alike is not None:
         names = [task_plan.planned.task for task_plan in plan.tasks if task_plan.planned.is_open]
         yield (
@@ -152,7 +152,8 @@ def _listed(pairs: Sequence[tuple[TaskPlan, TaskPlan]]) -> str:
     names = []
     for a, b in pairs:
         margins = dict.fromkeys(text.format_percent(plan.chances.margin_sure) for plan in (a, b))
-        names.append(f"{a.planned.task} {_span_up(a.chances.chance, b.chances.chance)} % ({' to '.join(margins)})")
+        at = f"{percent(SURE)} at a margin of {' to '.join(margins)}"
+        names.append(f"{a.planned.task} in {_span_up(a.chances.chance, b.chances.chance)} % of runs ({at})")
     return join_names(names, NAMED)
 
 

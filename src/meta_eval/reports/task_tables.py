@@ -129,20 +129,18 @@ def _drop_legend(report: Report) -> str:
 
 
 def describe_run_effect(decision: Decision) -> str:
-    """Which intervals do not contain what differs from run to run; empty if all do, or if no drop is paired."""
+    """Which intervals leave out what differs from run to run; empty if none does, or if no drop is paired."""
     drops = [task.drop for task in decision.tasks if task.drop.paired]
     if decision.mean is None or decision.mean.has_run_effect or not drops:
         return ""
     if not any(drop.has_run_effect for drop in drops):
-        return " With a single run a side, intervals do not contain what differs from run to run."
-    return " The mean's interval does not contain what differs from run to run: some tasks have a single run a side."
+        return " Each model ran once, so intervals leave out what differs from run to run."
+    return " The mean's interval leaves out what differs from run to run: of some tasks each model has a single run."
 
 
 def describe_weights(decision: Decision) -> str:
     """The mean that decides, and how it weighs tasks."""
-    more = (
-        ", in which tasks count by the precision that their docs promise" if decision.weighting == "precision" else ""
-    )
+    more = ", in which a task with more docs counts more" if decision.weighting == "precision" else ""
     return MEANS[decision.weighting] + more
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -121,14 +122,21 @@ def describe_repeats(plan: RepeatPlan | None) -> str | None:
     """What would settle an open question; None where nothing is open."""
     if plan is None:
         return None
-    least = "" if plan.measured else " or more; two runs of one model (--repeats) would tell how many flips are noise"
     if plan.runs:
         runs = join_names([f"{task} {count} times" for task, count in plan.runs], NAMED)
-        return f"to settle it, run {runs} in total{least}"
+        least = "" if plan.measured else " or more often: how many flips are noise is not measured"
+        return f"to settle it, run the candidate on {runs} in all{least}"
+    docs = "" if plan.times_docs is None else f"; about {_round_up(plan.times_docs)} times as many docs would"
     return (
-        f"repeats may not settle it; this run meets a margin of {format_percent(plan.provable_margin)}, which only the "
-        "next run may have: a margin is set before a run"
+        f"repeats may not settle it{docs}. It would pass at a margin of {format_percent(plan.provable_margin)}: choose "
+        "a margin before a run, never after it"
     )
+
+
+def _round_up(times: float) -> str:
+    """Two digits: ``1.6``, ``24``, ``480``."""
+    unit = 10.0 ** (math.floor(math.log10(times)) - 1)
+    return f"{math.ceil(times / unit) * unit:,.{1 if times < 10 else 0}f}"
 
 
 def explain_outcome(task: TaskDecision) -> str | None:
@@ -186,7 +194,7 @@ def describe_noise(noise: EngineNoise) -> str:
 
 
 def describe_cut_answers(task: TaskDecision) -> str | None:
-    """``12 of 541 answers cut: score 48.3 with them, 50.1 without …``, and the drops; None where none was cut."""
+    """``12 of 541 answers cut. Score: 48.3 with them, 50.1 without …``, and the drops; None where none was cut."""
     from meta_eval.judge.cut_answers import describe_thinking
 
     cuts = task.cut
@@ -194,15 +202,15 @@ def describe_cut_answers(task: TaskDecision) -> str | None:
         return None
     of_baseline = ""
     if cuts.baseline_docs is not None:
-        of_baseline = f"; {cuts.baseline_docs:,} of the baseline's{describe_thinking(cuts.baseline_thinking)}"
+        of_baseline = f", and {cuts.baseline_docs:,} of the baseline's{describe_thinking(cuts.baseline_thinking)}"
     if cuts.drop is not None and cuts.baseline_docs is None:
-        of_baseline = "; unknown for the baseline"
+        of_baseline = ", unknown for the baseline"
     wrong = ""
     if cuts.as_wrong is not None and format_percent(cuts.as_wrong) != format_percent(cuts.score):
         wrong = f" ({format_percent(cuts.as_wrong)} with them as wrong)"
-    baseline = f", where the baseline has {format_percent(cuts.baseline)}" if cuts.baseline is not None else ""
+    baseline = f" (baseline {format_percent(cuts.baseline)})" if cuts.baseline is not None else ""
     return (
-        f"{cuts.docs:,} of {plural(cuts.of, 'answer')} cut{describe_thinking(cuts.thinking)}{of_baseline}: score "
+        f"{cuts.docs:,} of {plural(cuts.of, 'answer')} cut{describe_thinking(cuts.thinking)}{of_baseline}. Score: "
         f"{format_percent(cuts.score)} with them{wrong}, {format_percent(cuts.without)} without{baseline}"
         f"{_cut_drops(cuts)}{_COUNTED[cuts.counted]}"
     )
@@ -213,16 +221,16 @@ _COUNTED = {"graded": "", "wrong": "; the decision counts them as wrong", "unsco
 
 
 def _cut_drops(cuts: CutSummary) -> str:
-    """``; drop 6.1 (4.8 to 7.6) with them as wrong, 0.3 (0.0 to 1.1) on the 512 docs cut in neither``."""
+    """``. Drop: 6.1 (4.8 to 7.6) with cut answers as wrong, 0.3 (0.0 to 1.1) on the 512 docs cut in neither run``."""
     drops = [
         f"{format_drop(drop.value)} ({format_drop_interval(drop.interval)}) {words}"
         for drop, words in (
-            (cuts.drop_as_wrong, "with them as wrong"),
-            (cuts.drop_without, f"on the {plural(cuts.docs_without, 'doc')} cut in neither"),
+            (cuts.drop_as_wrong, "with cut answers as wrong"),
+            (cuts.drop_without, f"on the {plural(cuts.docs_without, 'doc')} cut in neither run"),
         )
         if drop is not None
     ]
-    return f"; drop {', '.join(drops)}" if drops else ""
+    return f". Drop: {', '.join(drops)}" if drops else ""
 
 
 def describe_sampling(task: TaskDecision) -> str | None:

@@ -123,8 +123,8 @@ def _advise(pooled: TextFigures) -> str:
     if not pooled.not_measured:
         return ""
     return (
-        "To measure every parting, name a table of tokens of the trusted copy over the texts of A, and for texts that "
-        "end in A one over those of B: --tokens TABLE (made with --top-k 20)."
+        "To tell near ties from changes at every parting, score A's texts with the trusted copy "
+        "(`fidelity --top-k 20`) and name the table: --tokens TABLE. Where A's text ends first, score B's texts, too."
     )
 
 
@@ -141,7 +141,7 @@ def _sections(report: TextsReport) -> Iterator[Section]:
 def _describe_survival(report: TextsReport) -> str:
     pooled = report.comparison.figures[0]
     steps = ", ".join(f"{format_percent(share, 0)} % after {step:,}" for step, share in pooled.first.survival.items())
-    words = f"Still identical, of texts that are so long: {steps} {report.unit}s."
+    words = f"Of texts that are at least so long, still identical: {steps} {report.unit}s."
     if pooled.not_measured:
         return words
     most = format_percent(pooled.changed_interval.upper)

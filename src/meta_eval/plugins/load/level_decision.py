@@ -134,7 +134,7 @@ def decide(level: Counts, alone: Counts, verdicts: Verdicts | None) -> LevelDeci
     if level.sure >= SIGNS and fisher_tail(level.sure, level.answers, alone.sure, alone.answers) <= (
         FALSE_ALARM if alone.sure else 1.0
     ):
-        return LevelDecision("worse", f"{_answers(level.sure)} cannot be its own", smallest)
+        return LevelDecision("worse", f"{_answers(level.sure)} with a sure sign of a fault", smallest)
     if fisher_tail(level.corrupted, level.answers, alone.corrupted, alone.answers) <= FALSE_ALARM:
         beside = f"beside {alone.corrupted:,} of {alone.answers:,} alone"
         return LevelDecision("worse", f"{_answers(level.corrupted)} are corrupted, {beside}", smallest)
@@ -156,7 +156,7 @@ def _list_doubts(level: Counts, alone: Counts, verdicts: Verdicts | None) -> lis
     elif level.interval.upper > AT_MOST:
         doubts.append(f"no corrupted answer, but {level.answers:,} answers may hide {100 * level.interval.upper:.1f} %")
     if alone.sure:
-        doubts.append(f"{_answers(alone.sure)} alone cannot be its own")
+        doubts.append(f"{_answers(alone.sure)} alone with a sure sign of a fault")
     if level.failed > AT_MOST * (level.failed + level.answers):
         doubts.append(f"{level.failed:,} requests have no answer")
     if verdicts is not None and verdicts.docs and verdicts.interval.upper > AT_MOST:

@@ -222,8 +222,8 @@ def _make_level_table(found: Found) -> Table[_Line]:
     )
     ties = "" if found.limit is None else f" A near tie is at most {found.limit:.1f} nats."
     legend = (
-        f"Beside the answers that the same docs got alone.{ties} Same: no corrupted answer, and of corrupted answers "
-        f"and of a loss of verdicts {100 * AT_MOST:.0f} % are ruled out."
+        f"Beside the answers that the same docs got alone.{ties} Same: no answer is corrupted, and it is ruled "
+        f"out that {100 * AT_MOST:.0f} % are, or that {100 * AT_MOST:.0f} points of verdicts are lost."
     )
     return Table("levels", "Answers by requests in flight", shown, rows, legend, first="in flight")
 

@@ -193,19 +193,23 @@ def _list_facts(verdict: GroupVerdict, report: AuditReport) -> Iterator[Item]:
     if verdict.figures.is_greedy and verdict.outcome != "different":
         unfit = verdict.figures.unfit_interval
         yield Item(
-            (), f"{format_share(verdict.figures.unfit)} % of the answers do not fit by themselves "
-            f"({FIDELITY_LEVEL_TEXT} interval {format_share_interval(unfit)}). If some requests go to another model "
-            f"whose answers do not fit, they are at most {format_share(min(1.0, unfit.upper))} %.",
+            (), f"{format_share(verdict.figures.unfit)} % of the answers, each by itself, look like another model's "
+            f"({FIDELITY_LEVEL_TEXT} interval {format_share_interval(unfit)}). So at most "
+            f"{format_share(min(1.0, unfit.upper))} % of requests went to a model whose answers look so.",
         )  # fmt: skip
     if verdict.noise is not None:
         unit = " nats a token" if verdict.figures.is_greedy else ""
         yield Item((), f"The noise of the same weights is {format_nats(verdict.noise)}{unit}.")
     if report.prompts is not None:
         counts = report.prompts
-        difference = "as many" if not counts.more else f"{abs(counts.more):,} {'more' if counts.more > 0 else 'fewer'}"
+        than = (
+            f"{abs(counts.more):,} {'more' if counts.more > 0 else 'fewer'} tokens than"
+            if counts.more
+            else "the tokens of"
+        )
         yield Item(
-            (), f"The endpoint counts {difference} prompt tokens in {format_share(counts.share)} % of "
-            f"{plural(counts.docs, 'prompt')}.",
+            (), f"Of {plural(counts.docs, 'prompt')}, the endpoint counts {than} the trusted copy in "
+            f"{format_share(counts.share)} %.",
         )  # fmt: skip
 
 
@@ -229,7 +233,8 @@ def _make_table(
             "percent of tokens",
         ),
         *(() if is_greedy else (Column("surprise", "surprise", _get_surprise, format_nats, "mean, nats a token"),)),
-        Column("unfit", "answers that do not fit", lambda task: task.unfit, format_share, "percent of answers"),
+        Column("unfit", "like another's", lambda task: task.unfit, format_share,
+               "percent of answers that, each by itself, look like another model's"),
     )  # fmt: skip
     rows = tuple(Row(name_task(task.name), task, whole=task.name is None) for task in figures)
     legend = (

@@ -34,8 +34,8 @@ def audit(
     """Check by its answers alone whether an endpoint serves the model that it names.
 
     The answers are scored by a trusted copy: the model of the configuration, on an engine that gives log-probabilities.
-    Nothing is generated, and the endpoint needs to give none. Name the copy and its engine with --set. If the command
-    stops, rerun it to resume.
+    Nothing is generated. The endpoint need not give log-probabilities. Name the copy and its engine with --set. If
+    the command stops, rerun it to resume.
 
     Example: meta-eval audit answers.jsonl --pack work_dir --set backend=vllm --set model_name=my/model
     """
