@@ -153,6 +153,7 @@ if TYPE_CHECKING:
     from meta_eval.base.secrets import holds_secret as holds_secret
     from meta_eval.base.sigterm import interrupt_on_sigterm as interrupt_on_sigterm
     from meta_eval.base.thresholds import LEVEL as LEVEL
+    from meta_eval.base.thresholds import MARGIN as MARGIN
     from meta_eval.base.thresholds import MAX_GEN_TOKS as MAX_GEN_TOKS
     from meta_eval.base.thresholds import NAMED as NAMED
     from meta_eval.base.thresholds import PLANNED_FLIPS as PLANNED_FLIPS
@@ -381,6 +382,7 @@ if TYPE_CHECKING:
 
     # report: documents and views
     from meta_eval.reports import text as text
+    from meta_eval.reports.candidates import CandidatesReport as CandidatesReport
     from meta_eval.reports.document import Cell as Cell
     from meta_eval.reports.document import Column as Column
     from meta_eval.reports.document import Document as Document

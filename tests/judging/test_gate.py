@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command import cli
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from places import THOROUGH
@@ -432,3 +433,22 @@ def test_a_tasks_own_rule_of_a_gate_goes_before_a_patterns() -> None:
     for names, message in ((["-meta_*"], "no task is left"), (["x_*"], "tasks: unknown task 'x_*'")):
         with pytest.raises(ConfigError, match=re.escape(message)):
             Gate.model_validate({"tasks": names}).choose(["meta_a", "meta_b"], {})
+
+
+def test_a_margin_of_no_task_names_the_file_of_the_gate(tmp_path: Path) -> None:
+    for name in "ab":
+        write_run(tmp_path / name, right(30))
+    (tmp_path / "g.yaml").write_text("margin: {mean: 1, meta_smoe: 3}")
+    done = cli("compare", "a", "b", "--gate", "g.yaml", cwd=tmp_path)
+    assert (done.returncode, done.stderr[:37]) == (2, "error: g.yaml: margin: meta_smoe: the")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [("margin: 0.01", 1), ("margin: {mean: 0.01}", 1), ("margin: 0.1", 0), ("cap: 2", 0)]
+)  # fmt: skip
+def test_a_margin_that_may_be_meant_as_a_share_has_one_note(tmp_path: Path, text: str, said: int) -> None:
+    for name in "ab":
+        write_run(tmp_path / name, right(30))
+    (tmp_path / "g.yaml").write_text(text)
+    done = cli("compare", "a", "b", "--gate", "g.yaml", cwd=tmp_path)
+    assert done.stderr.count("is 0.01 points, not 1 percent") == said

@@ -139,3 +139,15 @@ def test_the_interval_covers_the_drop_of_two_independent_samples() -> None:
         variance = first * (1 - first) / 799 + second * (1 - second) / 799
         held += 0.03 in stats.score_drop(first, second, variance, 800).interval()
     assert 0.92 <= held / 400 <= 0.98
+
+
+def test_four_tasks_without_samples_are_all_named_and_the_reason_is_said_once(tmp_path: Path) -> None:
+    for side in "ab":
+        for number, name in enumerate(("one", "two", "three", "four")):
+            write_run(tmp_path / side, [1.0, 0.0] * 20, task=name, time=f"2026-01-0{number + 1}T03-04-05.000006")
+    for path in (tmp_path / "b").rglob("samples_*"):
+        path.unlink()
+    out = " ".join(cli("compare", "a", "b", cwd=tmp_path).stdout.split())
+    assert "! no samples: four, one, three, two (scores alone are compared" in out
+    assert out.count("scores alone are compared") == 1
+    assert "more task" not in out

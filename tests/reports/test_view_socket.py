@@ -224,3 +224,22 @@ def test_a_baseline_keeps_the_figures_of_recorded_answers() -> None:
     }  # fmt: skip
     (graded,) = collect_graded_docs([sample])
     assert graded.figures == {"answer_tokens": 7}
+
+
+def test_the_help_of_view_lists_what_its_error_lists(run: Path) -> None:
+    error = cli("report", "out", "--view", "none=file", cwd=run.parent).stderr
+    views = error.rpartition("Views: ")[2].strip()
+    for verb in ("report", "compare"):
+        assert f"Write another view: {views}." in " ".join(cli(verb, "--help").stdout.split())
+    assert "flips" in views
+
+
+def test_the_flips_are_lines_with_the_side_that_is_right(tmp_path: Path) -> None:
+    for name, verdicts in (("a", [1.0, 0.0, 1.0, 0.0]), ("b", [1.0, 1.0, 0.0, 0.0])):
+        write_run(tmp_path / name, verdicts)
+    assert cli("compare", "a", "b", "--view", "flips=f.jsonl", cwd=tmp_path).returncode == 0
+    flips = [json.loads(line) for line in (tmp_path / "f.jsonl").read_text().splitlines()]
+    assert [(flip["task"], flip["doc_id"], flip["right"]) for flip in flips] == [
+        ("meta_some", 1, "B"), ("meta_some", 2, "A"),
+    ]  # fmt: skip
+    assert all(flip["doc_hash"] and flip["extracted"].keys() == {"A", "B"} for flip in flips)

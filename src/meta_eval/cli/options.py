@@ -37,11 +37,21 @@ CONFIG: Path = _config()
 CONFIG_OF_PACK: Path = _config(". Not read if you name a PACK")
 PACK: Path | None = typer.Argument(None, metavar="[PACK]", help="The pack. Default: the configuration's work_dir.")
 OVERRIDES: list[str] = typer.Option([], "--set", metavar="KEY=VALUE", help=OVERRIDE)
-VIEWS: list[str] = typer.Option(
-    [], "--view", metavar="NAME=FILE", help="Write another view: text, json, or a view that a package adds."
-)
+VIEWS: list[str] = typer.Option([], "--view", metavar="NAME=FILE", help="Write another view: {views}.")
+# Those of `meta_eval.reports.views`, which is slow to import.
+_SHIPPED_VIEWS = ("eval-results", "flips", "html", "json", "markdown", "text")
+
 AS_JSON: bool = typer.Option(False, "--json", help="Print one JSON object on stdout.")
 SHARES_AS_JSON: bool = typer.Option(False, "--json", help="Print one JSON object on stdout. Scores are from 0 to 1.")
+
+
+def complete_help(parameter: Any) -> None:
+    """Name the views that are installed in the help of an option, when help is shown: to find them takes time."""
+    if "{views}" in (getattr(parameter, "help", None) or ""):
+        from meta_eval.base.extensions import find_extensions
+
+        names = sorted({*_SHIPPED_VIEWS, *find_extensions("meta_eval.views")})
+        parameter.help = parameter.help.replace("{views}", ", ".join(names))
 
 
 def pack_folder(pack: Path | None, config: Path, *, hint: str = "Name its folder") -> Path:

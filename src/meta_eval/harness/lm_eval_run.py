@@ -487,7 +487,8 @@ def check_one_model(provenances: Mapping[str, Provenance]) -> None:
 
 
 def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more tasks" if len(names) > 3 else "")
+    """All of up to four tasks; of more the first three, and how many more."""
+    return ", ".join(names) if len(names) <= 4 else f"{', '.join(names[:3])} and {len(names) - 3} more tasks"
 
 
 def weighs_docs(parts: Sequence[TaskRun], metric_key: str, value: float) -> bool | None:

@@ -225,7 +225,7 @@ def find_vetoes(alarms: Iterable[Alarm], tasks: Iterable[str]) -> tuple[Veto, ..
         ]
         if occurrences:
             more = f" and {len(occurrences) - NAMED} more" if len(occurrences) > NAMED else ""
-            listed = ", ".join(filter(None, map(describe_alarm, occurrences[:NAMED])))
+            listed = describe_alarms(occurrences[:NAMED])
             kind = _find_kind(alarm.kind)
             invalid = frozenset(alarmed.task for alarmed in occurrences if alarmed.task and kind.invalid)
             reason = f"{alarm.kind}: {listed}{more}" if listed else alarm.kind
@@ -256,6 +256,19 @@ def find_caveats(alarms: Iterable[Alarm], tasks: Iterable[str]) -> tuple[str, ..
         listed = [f"{join_names(places, NAMED)}{shared}"] if places else []
         caveats.append(": ".join(filter(None, [alarm.kind, "; ".join(filter(None, [*of_run, *listed]))])))
     return tuple(caveats)
+
+
+def describe_alarms(occurrences: Sequence[AlarmOccurrence]) -> str:
+    """Those of one kind, with ``A``. A note that several tasks share is said once, behind the last of them."""
+    groups: dict[object, list[AlarmOccurrence]] = {}
+    for occurrence in occurrences:
+        shares = occurrence.task and occurrence.note and occurrence.count is None
+        groups.setdefault((occurrence.run, occurrence.note) if shares else occurrence, []).append(occurrence)
+    words = [
+        ", ".join([*(describe_alarm(replace(each, note=None)) for each in some[:-1]), describe_alarm(some[-1])])
+        for some in groups.values()
+    ]
+    return ("; " if any(len(some) > 1 for some in groups.values()) else ", ").join(filter(None, words))
 
 
 def describe_alarm(occurrence: AlarmOccurrence) -> str:

@@ -23,6 +23,7 @@ from pydantic_core import ErrorDetails
 from meta_eval.base import assets
 from meta_eval.base.display import quoted
 from meta_eval.base.errors import ConfigError, describe_wrong_value, join_errors, locating, suggest_name
+from meta_eval.base.logs import log
 from meta_eval.base.thresholds import MARGIN, CutAnswers, Weighting
 from meta_eval.base.yaml_files import read_yaml
 from meta_eval.harness.choice import Choice
@@ -135,6 +136,9 @@ def _compare_share(condition: Condition, marks: Sequence[bool | None], limit: fl
     elif 100 * (count + unknown) > limit * len(marks):
         yield "gate not met", f"of {unknown:,} of {len(marks):,} it is not known whether they are {allowed}"
 
+
+# Points. A smaller margin may be meant as a share.
+_SMALL_MARGIN = 0.1
 
 BaselineKind = Literal["published", "recorded", "run"]
 
@@ -331,6 +335,12 @@ class Gate(_GateLimits):
         points = self.margin.get(MEAN_KEY) if isinstance(self.margin, dict) else self.margin
         return MARGIN if points is None else points / 100
 
+    def note_small_margin(self) -> None:
+        """Say in a note that a very small margin is in points: who writes 0.01 may mean 1 percent."""
+        points = self.margin.get(MEAN_KEY) if isinstance(self.margin, dict) else self.margin
+        if points is not None and points < _SMALL_MARGIN:
+            log.warning("the margin %g is %g points, not %g percent", points, points, 100 * points)
+
     def complete(self, manifest: Manifest | None, tasks: Iterable[str], groups: Mapping[str, Sequence[str]]) -> Gate:
         """Fill in margin and weights from the pack, else from the defaults.
 
@@ -345,7 +355,7 @@ class Gate(_GateLimits):
         run = manifest.run_settings if manifest else None
         margin = self.margin or (run.margin if run else 100 * MARGIN)
         if isinstance(margin, dict):
-            with locating("margin"):
+            with locating(f"{self._file}: margin" if self._file and self.margin else "margin"):
                 margin = expand_margins(margin, [*tasks, *(manifest.left_out if manifest else ())], groups)
         weights = self.weights or (run.weights if run else "precision")
         cut_answers = self.cut_answers or (run.cut_answers if run else "graded")

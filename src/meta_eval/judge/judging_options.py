@@ -118,7 +118,9 @@ class JudgingOptions(Options):
 
         gate = read_gate(Path(self.gate)) if isinstance(self.gate, Path | str) else self.gate or Gate()
         gate = gate if self.cap is None else gate.with_cap(self.cap)
-        return gate if self.margin is None else gate.with_margin(self.margin)
+        gate = gate if self.margin is None else gate.with_margin(self.margin)
+        gate.note_small_margin()
+        return gate
 
     def read_manifest(self) -> Manifest | None:
         """The manifest of the pack; None without a pack.

@@ -96,7 +96,7 @@ def expand_margins(
         if not matches:
             raise ConfigError(
                 f"{name}: there is no such task or group{suggest_name(name, names)}",
-                hint=f"Tasks and groups: {', '.join(names)}",
+                hint=f"Tasks and groups: {', '.join(sorted(names))}",
             )
         if name in groups:
             of_groups |= dict.fromkeys((name, *groups[name]), points)

@@ -171,10 +171,12 @@ def group_by_reason(tasks: Iterable[TaskDecision]) -> list[tuple[str, list[str]]
 
 def describe_alarm_tasks(alarm: Alarm, most: int | None = None) -> str:
     """``meta_ifeval (54 of 541), meta_math``, at most so many of them by name; empty for the whole run."""
-    from meta_eval.judge.alarms import describe_alarm
+    from meta_eval.judge.alarms import describe_alarm, describe_alarms
 
-    names = list(filter(None, map(describe_alarm, alarm.tasks)))
-    return join_names(names, len(names) if most is None else most)
+    named = [occurrence for occurrence in alarm.tasks if describe_alarm(occurrence)]
+    shown = named if most is None else named[:most]
+    more = f" and {len(named) - len(shown)} more" if len(named) > len(shown) else ""
+    return f"{describe_alarms(shown)}{more}"
 
 
 def describe_noise(noise: EngineNoise) -> str:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from meta_eval.base.errors import ConfigError
 from meta_eval.base.extensions import find_extensions, load_extension
 from meta_eval.base.outputs import OutputError, replace_file
+from meta_eval.base.thresholds import SAME_VERDICT
 from meta_eval.reports import eval_results, html, markdown, terminal
 from meta_eval.reports.document import Document as Document  # noqa: PLC0414 (for views of other packages)
 
@@ -111,6 +112,23 @@ class JsonView(View):
         return json.dumps(document.to_json(), ensure_ascii=True, allow_nan=False) + "\n"
 
 
+class FlipsView(View):
+    """JSON lines: a line for each doc that only one of two runs answers right, or answers better."""
+
+    document_types: ClassVar[frozenset[str]] = frozenset(("compare",))
+
+    def render(self, document: Document) -> Iterable[str]:
+        """See `View.render`."""
+        for sample in document.samples():
+            a, b = sample.answers
+            if abs(a.verdict - b.verdict) > SAME_VERDICT:
+                flip = {
+                    "task": sample.task, "doc_id": sample.doc, "doc_hash": sample.question_hash,
+                    "right": "A" if a.verdict > b.verdict else "B", "extracted": {"A": a.extracted, "B": b.extracted},
+                }  # fmt: skip
+                yield json.dumps(flip, ensure_ascii=True) + "\n"
+
+
 class EvalResultsView(View):
     """The hub's ``.eval_results/*.yaml``."""
 
@@ -125,6 +143,7 @@ ENTRY_POINTS = "meta_eval.views"
 
 _SHIPPED: dict[str, type[View]] = {
     "eval-results": EvalResultsView,
+    "flips": FlipsView,
     "html": HtmlView,
     "json": JsonView,
     "markdown": MarkdownView,

@@ -293,3 +293,33 @@ def test_no_view_is_written_where_it_would_be_a_run(tmp_path: Path) -> None:
     code, _, err = run("history", "check", "--folder", tmp_path, "--html", file)
     assert (code, "report.json" in err, file.exists()) == (2, True, False)
     assert run("history", "check", "--folder", tmp_path, "--html", tmp_path / "report.html")[0] == 0
+
+
+def test_a_terminal_says_what_the_needed_docs_and_runs_and_a_dash_are(tmp_path: Path) -> None:
+    for night in nights(24):
+        add_run(tmp_path, night)
+    out = " ".join(run("history", "check", "--folder", tmp_path, "--drop", "0.1")[1].split())
+    assert "a lasting drop of 0.1 points" in out and "a dash where more docs do not help" in out
+    (row,) = [
+        line.split() for line in run("history", "check", "--folder", tmp_path)[1].splitlines() if line[:2] == "t "
+    ]
+    assert row[-1].isdigit()  # a whole number of runs
+
+
+def test_the_name_of_a_doc_is_explained(tmp_path: Path) -> None:
+    for night in nights(24):
+        add_run(tmp_path, night)
+    out = " ".join(run("history", "check", "--folder", tmp_path)[1].split())
+    assert "A doc is named by the beginning of its hash. To see it, search for that text in the samples file" in out
+
+
+def test_runs_of_one_time_are_in_the_order_of_their_paths_and_it_is_said(tmp_path: Path) -> None:
+    (night,) = nights(1)
+    for name in ("x", "y", "z"):
+        add_run(tmp_path, night.model_copy(update={"name": name}))
+    for file, to in zip(sorted(tmp_path.glob("*.json")), ("c", "a", "b"), strict=True):
+        file.rename(tmp_path / f"{to}.json")
+    names = [json.loads((tmp_path / f"{file}.json").read_text())["name"] for file in "abc"]
+    assert [one.name for one in read_history(tmp_path)] == names
+    out = " ".join(run("history", "check", "--folder", tmp_path)[1].split())
+    assert f"3 runs have the time {night.time}. They are in the order of their files' paths, and {names[-1]}" in out

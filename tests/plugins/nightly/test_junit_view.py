@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 from command import cli
+from one_task import run
 from reports import make_comparison
 from runs import write_run
 
@@ -53,3 +54,29 @@ def test_characters_that_xml_cannot_hold_are_replaced() -> None:
     content = find_view("junit", "compare").render(document)
     assert isinstance(content, bytes)
     assert suite(content).get("name") == "a\ufffdb\ufffd[31m\ufffd\ufffd"
+
+
+def test_each_candidate_is_a_suite_with_its_decision_or_its_error(tmp_path: Path) -> None:
+    for name, verdicts in (("a", RIGHT), ("b", RIGHT), ("c", [0.0] * 300 + RIGHT[300:])):
+        write_run(tmp_path / name, verdicts)
+    (tmp_path / "d").mkdir()
+    places = [tmp_path / name for name in "abcd"]
+    run("compare", *places, "--max-drop", "5", "--view", f"junit={tmp_path / 'r.xml'}")
+    suites = {
+        str(suite.get("name")): {case.get("name"): [found.tag for found in case] for case in suite}
+        for suite in ElementTree.fromstring((tmp_path / "r.xml").read_bytes())
+    }
+    assert suites == {
+        "b beside a": {"decision": [], "meta_some": []},
+        "c beside a": {"decision": ["failure"], "meta_some": ["failure"]},
+        "d beside a": {"decision": ["error"]},
+    }
+
+
+def test_a_task_without_a_drop_says_why(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", RIGHT)
+    run("report", tmp_path / "a", "--view", f"junit={tmp_path / 'r.xml'}")
+    (case,) = [case for case in suite((tmp_path / "r.xml").read_bytes()) if case.get("name") == "meta_some"]
+    message = str(case[0].get("message"))
+    assert message and "drop" not in message
+    assert message in " ".join(run("report", tmp_path / "a")[1].split())

@@ -10,8 +10,10 @@ import pytest
 import yaml
 from command import cli
 from marks import few
+from one_task import run
 
 from meta_eval.errors import UserError
+from meta_eval.judge.gate import read_gate
 from meta_eval.plugins.nightly.run_history import PastRun, TaskVerdicts, add_run
 from meta_eval.plugins.nightly.run_thresholds import find_run_thresholds
 
@@ -69,7 +71,31 @@ def test_the_command_prints_what_ci_reads(tmp_path: Path) -> None:
     assert (tree["model_name"], tree["rtol"], metric["name"]) == ("org/model", 0.0, "exact_match,none")
     assert 0.5 < metric["value"] < 0.75
     assert "once in 100 runs" in " ".join(done.stderr.split())
+    assert "the job of" not in done.stderr
     assert not (tmp_path / "gate.yaml").exists()
+
+
+def test_several_tasks_say_how_often_their_job_fails(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    for night, values in enumerate(draw(rng, 7, 200, 0.1), 1):
+        one = past(values, night)
+        add_run(tmp_path / "history", one.model_copy(update={"tasks": one.tasks | {"u": one.tasks["t"]}}))
+    code, _, err = run("thresholds", tmp_path / "history", "--once-in", "100")
+    assert (code, "the job of these 2 tasks: at most 2 % of the runs of an identical model" in err) == (0, True)
+    assert "each of which an identical model fails" in " ".join(run("thresholds", "--help")[1].split())
+
+
+def test_the_printed_thresholds_are_read_again_as_a_gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for night in range(1, 7):
+        add_run(tmp_path / "history", past([1.0] * 70 + [0.0] * 30, night))
+    text = run("thresholds", "history", "--once-in", "100")[1]
+    (tmp_path / "thr.yaml").write_text(text, encoding="utf-8")
+    code, _, err = run("thresholds", "thr.yaml", "--docs", "1000")
+    (metric,) = yaml.safe_load(text)["tasks"][0]["metrics"]
+    assert (code, f"t exact_match,none >= {100 * metric['value']:.1f}, 1,000 docs" in err) == (0, True)
+    margin = read_gate(tmp_path / "gate.yaml").margin
+    assert margin == pytest.approx(dict.fromkeys(("mean", "t"), 70 - 100 * metric["value"]), rel=1e-3)
 
 
 def test_too_few_runs_several_models_and_no_history_are_one_message_each(tmp_path: Path) -> None:

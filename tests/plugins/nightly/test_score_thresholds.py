@@ -86,13 +86,20 @@ def test_without_a_limit_it_asks_for_the_docs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "changes",
     [{"tasks": []}, {"tasks": [{"name": "t", "metrics": []}]}, {"rtol": 2}, {"limit": 0}, {"limit": 10**320},
-     {"rtol": 1e-320}, {"tasks": [{"name": "t", "metrics": [{"name": "m", "value": 75}]}]}],
+     {"rtol": -1e-9}, {"tasks": [{"name": "t", "metrics": [{"name": "m", "value": 75}]}]}],
 )  # fmt: skip
 def test_a_file_of_another_form_is_one_message_and_nothing_is_written(changes: dict[str, Any], tmp_path: Path) -> None:
     code, out, err = run("thresholds", write_file(tmp_path, **changes))
     assert (code, out, len(err.splitlines())) == (2, "", 1)
     assert "thresholds.yaml" in err
     assert not (tmp_path / "gate.yaml").exists()
+
+
+@pytest.mark.parametrize("rtol", [0.0, 1e-320])
+def test_without_any_tolerance_the_gate_has_the_default_margin_and_it_is_said(tmp_path: Path, rtol: float) -> None:
+    code, _, err = run("thresholds", write_file(tmp_path, rtol=rtol))
+    assert (code, "gsm8k, arc: hard: no tolerance; the margin of the gate is the default 1 point" in err) == (0, True)
+    assert read_gate(tmp_path / "gate.yaml").margin == {"mean": 1, "gsm8k": 1, "arc: hard": 1}
 
 
 def test_a_gate_that_exists_is_not_replaced(tmp_path: Path) -> None:

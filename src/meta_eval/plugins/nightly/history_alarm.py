@@ -74,6 +74,8 @@ _MISSING = 0.2
 # A doc is called unsteady with at least this many runs, and this share of either verdict.
 _ENOUGH_RUNS, _EITHER = 4, 0.25
 
+_SAME_TIME = "{} runs have the time {}. They are in the order of their files' paths, and {} counts as the newest"
+
 # Rounds of fitting runs and docs in turn, and the change of a doc's value that ends them.
 _ROUNDS, _CLOSE = 200, 1e-10
 
@@ -214,7 +216,9 @@ def judge_history(history: Sequence[PastRun], runs_per_alarm: float) -> HistoryJ
     """
     start = max((place for place, run in enumerate(history) if run.new_level), default=0)
     runs = tuple(history[start:])
-    newest, notes = runs[-1], []
+    newest = runs[-1]
+    same = [run.label for run in runs if run.time == newest.time]
+    notes = [_SAME_TIME.format(len(same), newest.time, newest.label)] if len(same) > 1 else []
     several = len(newest.tasks) > 1
     each = runs_per_alarm * (2 * len(newest.tasks) if several else 1)
     charts, scores = [], {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -38,6 +39,12 @@ SHOWN = 30
 
 # Tasks with a plot: those of an alarm, else the first.
 _PLOTS = 6
+
+# What names a doc in a history.
+_HASHES = (
+    "A doc is named by the beginning of its hash. To see it, search for that text in the samples file of its task "
+    "(samples_TASK_….jsonl): the doc_id of the line is its number."
+)
 
 # Where the template and the style of plots are.
 _PACKAGE = "meta_eval.plugins.nightly"
@@ -167,6 +174,8 @@ def _sections(report: HistoryReport) -> Iterator[Section]:
         for chart in report.judgement.charts
         if chart.flips and chart.flips.unsteady
     ]
+    if unsteady:
+        unsteady.append(Item((), _HASHES))
     yield Section("unsteady", "Docs that go either way", "Docs", (Listing(tuple(unsteady)),))
 
 
@@ -194,18 +203,21 @@ def _chart_table(report: HistoryReport) -> Table[Chart]:
         Column("correlation", "correlation", lambda chart: chart.points[-1].correlation, lambda value: f"{value:.2f}",
                "of neighbouring runs", headings=_PAGE),
         Column("docs", "docs", lambda chart: chart.docs, format_count),
-        Column("docs_needed", "docs needed", lambda chart: chart.find_docs_needed(drop), format_count,
-               f"docs with which a lasting drop of {100 * drop:g} raises an alarm within {PLANNED_RUNS} runs on "
-               "average; a dash where more docs do not help, or it is unknown"),
-        Column("runs_needed", "runs needed", lambda chart: chart.find_runs_needed(drop), lambda runs: f"{runs:.1f}",
-               f"average number of runs until a lasting drop of {100 * drop:g} raises an alarm"),
+        Column("docs_needed", "docs needed", lambda chart: chart.find_docs_needed(drop), format_count),
+        Column("runs_needed", "runs needed", lambda chart: chart.find_runs_needed(drop),
+               lambda runs: format_count(math.ceil(runs))),
     )  # fmt: skip
     several = len(report.judgement.charts) > 1
     rows = tuple(
         Row(chart.name, chart, "alarm" if chart.is_alarmed else "no alarm", whole=several and chart.name == "mean")
         for chart in report.judgement.charts
     )
-    return Table("charts", "The newest run beside the runs before it", columns, rows)
+    legend = (
+        f"Docs needed: with so many a lasting drop of {100 * drop:g} points raises an alarm within {PLANNED_RUNS} runs "
+        "on average; a dash where more docs do not help, or it is unknown. Runs needed: so many runs with the docs "
+        "that there are."
+    )
+    return Table("charts", "The newest run beside the runs before it", columns, rows, legend)
 
 
 @dataclass(frozen=True, slots=True)

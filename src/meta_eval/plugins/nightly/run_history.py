@@ -172,18 +172,18 @@ def _holds(path: Path, text: str) -> bool:
 
 
 def read_history(folder: Path) -> list[PastRun]:
-    """Read a history, oldest run first.
+    """Read a history, oldest run first. Runs of the same time are in the order of their files' paths.
 
     Raises:
         HistoryError: The folder has no run, or a file cannot be read.
     """
-    files = sorted(folder.glob("*.json"))
+    files = list(folder.glob("*.json"))
     if not files:
         raise HistoryError(
             "holds no run", where=str(folder), hint="Add one: meta-eval history add RESULTS --folder FOLDER"
         )
-    runs = [_read(path) for path in files]
-    return sorted(runs, key=lambda run: parse_time(run.time) or _EPOCH)
+    runs = [(path, _read(path)) for path in sorted(files)]
+    return [run for _, run in sorted(runs, key=lambda read: (parse_time(read[1].time) or _EPOCH, read[0]))]
 
 
 def _read(path: Path) -> PastRun:

@@ -18,6 +18,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from meta_eval.sockets import (
+    MARGIN,
     PLANNED_FLIPS,
     POWER,
     ConfigError,
@@ -37,8 +38,9 @@ DEFAULT_TOLERANCE = 0.08
 # Docs that a product of decimals may be off by; and how exactly a drop is found.
 _ROUNDING, _STEP = 1e-6, 1e-5
 
-# The least score and tolerance. Their product is then a number of points that a gate takes.
+# The least score, and the least tolerance from 0 to 1 that a gate takes as its margin.
 _LEAST = 1e-9
+_LEAST_MARGIN = 1e-18
 
 _HINT = "Name a file such as .buildkite/lm-eval-harness/configs/Meta-Llama-3-8B-Instruct.yaml of vLLM"
 
@@ -48,6 +50,8 @@ class _Metric(BaseModel):
 
     name: Annotated[str, Field(min_length=1, max_length=200)]
     value: Annotated[float, Field(ge=_LEAST, le=1)]
+    mean: Annotated[float, Field(ge=_LEAST, le=1)] | None = None
+    """That of past runs, in a file of `run_thresholds`: ``value`` is then the lowest score that does not fail."""
 
 
 class _Task(BaseModel):
@@ -72,7 +76,7 @@ class _File(BaseModel):
 
     tasks: Annotated[list[_Task], Field(min_length=1)]
     limit: Annotated[int, Field(gt=0, le=MOST_DOCS)] | None = None
-    rtol: Annotated[float, Field(ge=_LEAST, lt=1)] | None = None
+    rtol: Annotated[float, Field(ge=0, lt=1)] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +91,15 @@ class ScoreThreshold:
     """The expected score, from 0 to 1."""
 
     tolerance: float
-    """How far below it a score may be, from 0 to 1."""
+    """How far below it a score may be, from 0 to 1; 0 for none."""
 
     docs: int | None
     """Number of docs; None if unknown."""
+
+    @property
+    def has_tolerance(self) -> bool:
+        """Whether the tolerance is one that a gate can have as its margin."""
+        return self.tolerance >= _LEAST_MARGIN
 
     def find_failures(self, flips: float = PLANNED_FLIPS, loss: float = 0.0) -> float | None:
         """How often a model fails, from 0 to 1; None if the docs are unknown.
@@ -147,20 +156,28 @@ def read_thresholds(path: Path, docs: int | None = None) -> list[ScoreThreshold]
         raise ConfigError(f"{key}: {message}" if key else message, where=str(path), hint=_HINT) from None
     rtol = DEFAULT_RTOL if content.rtol is None else content.rtol
     return [
-        ScoreThreshold(task.name, metric.name, metric.value, metric.value * rtol, docs or content.limit)
+        _make_threshold(task.name, metric, rtol, docs or content.limit)
         for task in content.tasks
         for metric in task.metrics
     ]
 
 
+def _make_threshold(task: str, metric: _Metric, rtol: float, docs: int | None) -> ScoreThreshold:
+    expected = metric.value if metric.mean is None else max(metric.mean, metric.value)
+    return ScoreThreshold(task, metric.name, expected, expected - metric.value * (1 - rtol), docs)
+
+
 def write_gate(thresholds: list[ScoreThreshold], source: str) -> str:
     """The text of a ``gate.yaml`` with the same tolerance in points, task by task, and for their mean.
 
-    The drop is paired with a run of the baseline, doc by doc. So flips cost less than in a comparison with a number.
+    A gate has no margin of 0: without a tolerance it is the default one. The drop is paired with a run of the baseline,
+    doc by doc. So flips cost less than in a comparison with a number.
     """
     tolerances: dict[str, list[float]] = {}
     for threshold in thresholds:
-        tolerances.setdefault(threshold.task, []).append(100 * threshold.tolerance)
+        tolerances.setdefault(threshold.task, []).append(
+            100 * (threshold.tolerance if threshold.has_tolerance else MARGIN)
+        )
     margins = {task: min(of_task) for task, of_task in tolerances.items()}
     mean = sum(margins.values()) / len(margins)
     lines = [

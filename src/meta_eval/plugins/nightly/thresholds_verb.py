@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from meta_eval.sockets import PLANNED_FLIPS, ConfigError, err, print_result, replace_file
+from meta_eval.sockets import MARGIN, PLANNED_FLIPS, ConfigError, err, print_result, replace_file
 
 _TARGET = Path("gate.yaml")
 
@@ -25,7 +25,8 @@ def thresholds(
         metavar="RUNS",
         min=2,
         max=10**6,
-        help="Of a history: print thresholds that an identical model fails once in so many runs. Default: 1000.",
+        help="Of a history: print thresholds, each of which an identical model fails once in so many runs. A job of "
+        "several tasks fails more often. Default: 1000.",
     ),
 ) -> None:
     """Write gate.yaml, with the tolerance of score thresholds in points, and say what such thresholds can see.
@@ -64,6 +65,11 @@ def thresholds(
         )
         failing = f"fails {_percent(failures)} of the runs of an identical model"
         err.print(f"{name}, {threshold.docs:,} docs: {failing}, and {seen}", soft_wrap=True)
+    if without := [threshold.task for threshold in read if not threshold.has_tolerance]:
+        tasks = ", ".join(dict.fromkeys(without))
+        err.print(
+            f"{tasks}: no tolerance; the margin of the gate is the default {100 * MARGIN:g} point", soft_wrap=True
+        )
     err.print(f"assumed: {100 * PLANNED_FLIPS:g} % of the docs flip between two runs of a model", soft_wrap=True)
     err.print(f"next: meta-eval compare BASELINE CANDIDATE --gate {_TARGET}")
 
@@ -82,6 +88,12 @@ def _print_of_runs(folder: Path, once_in: float) -> None:
             f"model that lost {100 * one.visible_drop:.1f} points",
             soft_wrap=True,
         )  # fmt: skip
+    if len(found) > 1:
+        err.print(
+            f"the job of these {len(found)} tasks: at most {100 * min(1.0, len(found) / once_in):.2g} % of the runs of "
+            "an identical model fail any of them",
+            soft_wrap=True,
+        )
     print_result(format_run_thresholds(found, runs[-1].model))
 
 
