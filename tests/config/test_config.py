@@ -185,6 +185,7 @@ def test_each_mistake_is_one_message_with_file_line_and_key(tmp_path: Path, line
         ("model_nam: m\nevals_dataset: e\ntasks: t\n", ["model_nam: there is no such key; did you mean 'model_name'"]),
         ("model: m\n", ["did you mean 'model_name', 'model_args' or 'max_model_len'? All keys: ", "configuration.md"]),
         ("model_name: m\n", ["evals_dataset: is not set", "local folder"]),
+        ("price_per_million_tokens: {prompt: 0.15}", ["price_per_million_tokens.completion: is not set"]),
         ("a: [", ["is not YAML"]),
         ("a: 1\na: 2\n", ["'a' is given twice", "eval_config.yaml:2"]),
         ("- a\n", ["must be a mapping"]),

@@ -159,7 +159,9 @@ def own_questions(folder: Path) -> Iterator[Names]:
     """Write the files that the page shows, and serve two models that know most answers."""
     page = (REPOSITORY / "docs/guides/own_questions.md").read_text(encoding="utf-8")
     files = re.findall(r"`([\w/.]+)` (?:has|is|says) .*?^```\w+\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    assert [name for name, _ in files] == ["my_tasks/questions.jsonl", "my_tasks/my_quiz.yaml", "eval_config.yaml"]
+    assert [name for name, _ in files] == [
+        "my_tasks/questions.jsonl", "my_tasks/my_quiz.yaml", "my_tasks/quiz.py", "eval_config.yaml"
+    ]  # fmt: skip
     stands_for: Names = {}
     answers = {doc["question"]: doc["answer"] for doc in map(json.loads, files[0][1].splitlines())}
 

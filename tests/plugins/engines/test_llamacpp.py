@@ -223,6 +223,15 @@ def test_neither_the_package_nor_the_program_is_one_message(program: Path) -> No
     assert "backend llamacpp: neither xllamacpp nor llama-server is installed" in done.stderr
 
 
+def test_a_token_check_without_them_is_the_same_message(program: Path) -> None:
+    (program / "bin/llama-server").unlink()
+    run(program)
+    assert cli("prepare", cwd=program).returncode == 0
+    done = cli("fidelity", "--set", "tokenizer=tiny", cwd=program)
+    assert done.returncode == 2
+    assert "backend llamacpp: neither xllamacpp nor llama-server is installed" in done.stderr
+
+
 def test_a_tokenizer_of_another_model_is_refused_before_the_first_request(place: Path, served: FakeServer) -> None:
     served.tokenizer = Tokenizer.from_file(str(find_model_folder() / "tokenizer.json"))
     done = run(place, tokenizer="tiny")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -138,5 +139,6 @@ def _keys_at(model: type[BaseModel], path: Iterable[str]) -> set[str]:
     section: type[BaseModel] | None = model
     for part in path:
         annotation = section.model_fields[part].annotation if section and part in section.model_fields else None
-        section = annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
+        types = (annotation, *get_args(annotation))  # such as TokenPrices | None
+        section = next((some for some in types if isinstance(some, type) and issubclass(some, BaseModel)), None)
     return set(section.model_fields) if section else set()

@@ -86,7 +86,8 @@ class LlamaCppClient(ServerClient):
         return LlamaCppConnection(url, self.settings, model, key)
 
     def start_server(self) -> Served:
-        """Raises: BackendError: There is no such file, or it cannot be loaded."""
+        """Raises: BackendError: There is no such file or no llama.cpp, or it cannot be loaded."""
+        self.backend.check_installed(self.settings)
         self.backend.check_model(self.model)
         if not self.settings.add_bos_token and self.settings.tokenizer is None:
             raise BackendError(
