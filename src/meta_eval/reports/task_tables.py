@@ -122,9 +122,11 @@ def _means(decision: Decision, tasks: int) -> Iterator[Row[DropRow]]:
 def _drop_legend(report: Report) -> str:
     decision = report.decision
     others = " of the mean, and of each task its margin" if _has_margins(decision) else ""
+    alone = report.document_type != "compare"  # whose terminal has no such column
+    see = " Could see: the smallest true drop that so many docs show in 80 % of runs." if alone else ""
     return (
         f"Percent and points; a positive drop is worse, and at most {100 * decision.margin:g} is allowed{others}. The "
-        f"weight is a task's share of the {describe_weights(decision)}.{describe_run_effect(decision)}"
+        f"weight is a task's share of the {describe_weights(decision)}.{see}{describe_run_effect(decision)}"
     )
 
 

@@ -217,6 +217,9 @@ class Judge:
     def find(self) -> Found:
         """All that a report shows; other calls with the same folder show it, too."""
         run = self._run
+        every = (self._beside, *(level.counts for level in self.levels))
+        if run.not_scored is not None and any(counts.parting for counts in every):
+            self.notes.append(f"answers that part were not scored, so near ties are not known: {run.not_scored}")
         found = Found(
             self._options.vary, self._settings.model_name, run.engine, self._beside, tuple(self.levels),
             tuple(self._choose_shown()), (), self._limit, tuple(self.notes),
@@ -228,7 +231,6 @@ class Judge:
         """The largest distance of a near tie, by answers that were given alone; None if nothing can be scored."""
         run = self._run
         if run.not_scored is not None:
-            self.notes.append(f"answers that part were not scored, so near ties are not known: {run.not_scored}")
             return None
         alone = [
             scored.distance for doc, answer in run.alone.answers.items()
