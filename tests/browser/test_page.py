@@ -349,7 +349,7 @@ def test_what_is_of_one_side_alone_says_whose_it_is(show: Show) -> None:
     )
     page = show(comparison(), [replace(first, answers=answers, recorded_verdict=None, recorded_text=None)])
     heading = page.locator("[data-column=extracted] button")
-    assert (heading.inner_text(), heading.get_attribute("title")) == ("extracted, B", "B · fp8")
+    assert (heading.inner_text(), heading.get_attribute("title")) == ("B: extracted", "B · fp8")
     assert page.locator(f"{ROWS} > :nth-child(6)").inner_text() == "35"
     page.locator(ROWS).first.click()
     page.wait_for_selector("#pane pre")

@@ -190,7 +190,9 @@ def test_two_runs_of_one_name_are_told_apart_by_their_folders_or_files(tmp_path:
 def test_markdown_says_of_two_runs_of_one_name_which_is_which(tmp_path: Path) -> None:
     for name in ("one", "two"):
         write_run(tmp_path / name / "out", [1.0, 0.0])
-    done = cli("compare", "../one/out", "out", "--markdown", "page.md", cwd=tmp_path / "two")
+    done = cli("compare", "../one/out", "out", "--markdown", "page.md", "--html", "page.html", cwd=tmp_path / "two")
+    page = (tmp_path / "two/page.html").read_text()
+    assert "<dd>org/Some-Model · one/out" in page and "<dd>org/Some-Model · out" in page
     assert "org/Some-Model: out (B) beside one/out (A)" in done.stdout, done.stderr
     legend = "only A right: A is org/Some-Model, from one/out; only B right: B is org/Some-Model, from out."
     assert legend in (tmp_path / "two/page.md").read_text()
