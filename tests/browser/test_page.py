@@ -137,7 +137,7 @@ def test_a_and_b_are_tied_to_their_folders(show: Show) -> None:
     page.locator(ROWS).first.click()
     titles = page.locator("#pane h4").all_inner_texts()
     assert titles[0].startswith("Answer, A · bf16 · ") and titles[1].startswith("Answer, B · fp8 · ")
-    assert page.locator("[role=columnheader] button[title='B · fp8']").inner_text() == "B"
+    assert page.locator("[data-column=second] button[title='B · fp8']").inner_text() == "B"
 
 
 def test_nothing_is_wider_than_the_window(look: Page) -> None:
@@ -339,6 +339,26 @@ def test_both_answers_of_a_comparison_stand_side_by_side(show: Show) -> None:
     page.wait_for_selector(".answers.two pre")
     boxes = [answer.bounding_box() for answer in page.locator(".answers.two pre").all()]
     assert boxes[0] and boxes[1] and boxes[0]["y"] == boxes[1]["y"] and boxes[0]["x"] < boxes[1]["x"]
+
+
+def test_what_is_of_one_side_alone_says_whose_it_is(show: Show) -> None:
+    first = sample("It is 35.", "")
+    answers = (
+        ShownAnswer(0.0, "It is 36.", "36", ("other prompt",), metrics={"exact_match,strict": 0.0}),
+        ShownAnswer(1.0, "It is 35.", "35", ("other prompt",), metrics={"exact_match,strict": 1.0, "length,strict": 9}),
+    )
+    page = show(comparison(), [replace(first, answers=answers, recorded_verdict=None, recorded_text=None)])
+    heading = page.locator("[data-column=extracted] button")
+    assert (heading.inner_text(), heading.get_attribute("title")) == ("B: extracted", "B · fp8")
+    assert page.locator(f"{ROWS} > :nth-child(6)").inner_text() == "35"
+    page.locator(ROWS).first.click()
+    page.wait_for_selector("#pane pre")
+    facts = dict(zip(*(page.locator(f".outcome {part}").all_inner_texts() for part in ("dt", "dd")), strict=True))
+    assert (facts["extracted, A"], facts["extracted, B"]) == ("36", "35")
+    assert not any("recorded" in name for name in facts), "nothing was recorded"
+    titles, texts = (page.locator(f"#pane {part}").all_inner_texts() for part in ("h4", "pre"))
+    assert titles[2].startswith("Prompt, A · bf16")
+    assert texts[3] == "exact_match,strict: A 0.0 · B 1.0\nlength,strict: A - · B 9"
 
 
 def test_the_recorded_answer_stands_beside_ours_with_the_difference_marked(show: Show) -> None:

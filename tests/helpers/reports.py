@@ -191,7 +191,8 @@ def make_samples(count: int, characters: int, *, answers: int = 1) -> Iterator[S
             flags = ("unextracted",) if lost else ("limit hit",) if chance.random() < 0.01 else ()
             letter = "C" if right else chance.choice("ABDE")
             text = f"Let us think. {prose(chance, characters // 8)}\n\nThe best answer is {letter}."
-            given.append(ShownAnswer(float(right and not lost), text, None if lost else letter, flags))
+            verdict = float(right and not lost)
+            given.append(ShownAnswer(verdict, text, None if lost else letter, flags, metrics={"exact_match": verdict}))
         prompt = (
             f"<|start_header_id|>user<|end_header_id|>\n\n{prose(chance, characters * 7 // 8)}\n{question}\n"
             "<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n"
@@ -199,7 +200,7 @@ def make_samples(count: int, characters: int, *, answers: int = 1) -> Iterator[S
         yield ShownSample(
             task, f"mmlu_pro_chat.{subject}" if task == "meta_mmlu_pro_instruct" else None, number, f"{number:064x}", question,
             prompt, "C", tuple(given), None if number % 50 == 49 else float(chance.random() < 0.5),
-            "The best answer is C.", {"exact_match": given[-1].verdict},
+            "The best answer is C.",
         )  # fmt: skip
 
 
@@ -209,7 +210,8 @@ def hostile_samples() -> list[ShownSample]:
     return [
         ShownSample(
             f"task {text}", f"subtask {text}", number, "0" * 64, f"question {text}", f"prompt {text}", f"gold {text}",
-            (ShownAnswer(0.0, f"answer {text}", f"extracted {text}"),), 1.0, f"recorded {text}", {f"metric {text}"[:40]: text[:40]},
+            (ShownAnswer(0.0, f"answer {text}", f"extracted {text}", metrics={f"metric {text}"[:40]: text[:40]}),), 1.0,
+            f"recorded {text}",
         )
         for number, text in enumerate((*HOSTILE, huge))
     ]  # fmt: skip

@@ -187,11 +187,32 @@ def test_two_runs_of_one_name_are_told_apart_by_their_folders_or_files(tmp_path:
     assert title == f"org/Some-Model: results_{TIME.replace('2026', '2027')}.json (B) beside results_{TIME}.json (A)"
 
 
-def test_folders_that_share_nothing_keep_their_whole_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_markdown_says_of_two_runs_of_one_name_which_is_which(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        write_run(tmp_path / name / "out", [1.0, 0.0])
+    done = cli("compare", "../one/out", "out", "--markdown", "page.md", "--html", "page.html", cwd=tmp_path / "two")
+    page = (tmp_path / "two/page.html").read_text()
+    assert "<dd>org/Some-Model · one/out" in page and "<dd>org/Some-Model · out" in page
+    assert "org/Some-Model: out (B) beside one/out (A)" in done.stdout, done.stderr
+    legend = "only A right: A is org/Some-Model, from one/out; only B right: B is org/Some-Model, from out."
+    assert legend in (tmp_path / "two/page.md").read_text()
+
+
+@pytest.mark.parametrize(("costs", "line"), [((0.00024,), "Cost: 0.00024, "), ((0.5, 2), "Cost: A 0.5, B 2.00, ")])
+def test_what_answers_cost_is_a_line_of_the_terminal(costs: tuple[float, ...], line: str, tmp_path: Path) -> None:
+    for number, cost in enumerate(costs):
+        (file,) = write_run(tmp_path / f"run{number}", [1.0, 0.0]).glob("results_*")
+        tree = json.loads(file.read_text())
+        file.write_text(json.dumps(tree | {"config": {**tree["config"], "meta_eval": {"cost": cost}}}))
+    verb = "compare" if len(costs) > 1 else "report"
+    done = cli(verb, *(f"run{number}" for number in range(len(costs))), cwd=tmp_path)
+    assert f"{line}in the currency of the configured prices." in done.stdout.splitlines(), done.stderr
+
+
+def test_folders_that_share_nothing_are_named_by_their_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = [read_run([write_run(tmp_path / name / "out", [1.0, 0.0])]) for name in ("here/bf16", "fp8")]
     monkeypatch.chdir(tmp_path / "here")
-    other = (tmp_path / "fp8" / "out").resolve()
-    assert build_report_of_two(compare_runs(*runs), *runs).title == f"org/Some-Model: {other} (B) beside bf16/out (A)"
+    assert build_report_of_two(compare_runs(*runs), *runs).title == "org/Some-Model: fp8/out (B) beside bf16/out (A)"
 
 
 def test_the_question_of_a_dialog_is_its_last_turn(tmp_path: Path) -> None:
@@ -203,9 +224,9 @@ def test_both_answers_of_two_runs_stand_in_one_sample(tmp_path: Path) -> None:
     before = read_run([write_run(tmp_path / "a", [1.0, 1.0])])
     after = read_run([write_run(tmp_path / "b", [1.0, 0.0], order=[1, 0])])
     second = list(read_samples(compare_runs(before, after).tasks))[1]
-    assert [(answer.verdict, answer.text) for answer in second.answers] == [
-        (1.0, "The answer is A."),
-        (0.0, "The answer is B."),
+    assert [(answer.verdict, answer.text, answer.metrics["exact_match,strict-match"]) for answer in second.answers] == [
+        (1.0, "The answer is A.", 1.0),
+        (0.0, "The answer is B.", 0.0),
     ]
 
 

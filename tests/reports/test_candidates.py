@@ -323,6 +323,31 @@ def test_the_seconds_and_the_cost_of_an_endpoint_have_columns_where_they_are_kno
     assert "1.25" in done.stderr
 
 
+def test_the_baseline_has_a_row_beside_the_seconds_and_the_cost_of_candidates_and_their_units_are_said(
+    place: Path,
+) -> None:
+    for name, seconds, cost in (("base", 0.5, 0.00012), ("ship", 1.25, 3.0)):
+        for file in (place / name).glob("results_*"):
+            tree = json.loads(file.read_text())
+            tree["config"]["meta_eval"] = {"median_seconds": seconds, "cost": cost}
+            file.write_text(json.dumps(tree))
+    done = cli("compare", "base", "ship", "lost", "--markdown", "page.md", cwd=place)
+    words = " ".join(done.stdout.split())
+    assert "base (the baseline) - - - 0.50 0.00024 " in words and " 1.25 6.00 " in words
+    for legend in ("Seconds: the median of an answer.", "in the currency of the configured prices"):
+        assert legend in words and legend in (place / "page.md").read_text().replace("\\", "")
+
+
+def test_the_table_of_tasks_says_that_docs_differ_only_where_they_do(place: Path) -> None:
+    (place / "gate.yaml").write_text("margin: 4\ntasks: [meta_one]\n")
+    words = ("compare", "base", "ship", "lost")
+    same = cli(*words, "--gate", "gate.yaml", cwd=place, COLUMNS="400").stdout
+    assert "meta_two" in same and "answered other docs" not in same
+    write(place / "short", 0, docs=DOCS - 20)
+    unlike = cli(*words, "short", cwd=place, COLUMNS="400").stdout
+    assert "Where candidates answered other docs, base has no score of its own." in unlike
+
+
 def test_the_function_gives_reports_and_errors(place: Path) -> None:
     found = compare_candidates(place / "base", [place / "ship", place / "gone"], margin=4, cap=12)
     ship, gone = found.candidates

@@ -263,3 +263,10 @@ def test_the_interval_of_the_median_is_brookmeyer_and_crowleys() -> None:
     times = [*events, *censored]
     assert median_interval(times, [True] * len(events) + [False] * len(censored)) == (13, None)
     assert median_interval([5, 9], [False, False]) == (None, None)
+
+
+def test_the_title_tells_two_runs_of_one_model_apart(tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        texts_of(tmp_path / name, [WORDS])
+    done = cli("compare", "--texts", "first", "second", cwd=tmp_path)
+    assert "Texts of org/Some-Model: second (B) beside first (A)" in done.stdout, done.stderr

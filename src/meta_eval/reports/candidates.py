@@ -27,6 +27,7 @@ from meta_eval.base.thresholds import LEVEL_TEXT
 from meta_eval.judge.decide import INVALID, find_worst_code
 from meta_eval.reports import text
 from meta_eval.reports.document import Column, Document, Item, Listing, Row, Section, Table, Verdict
+from meta_eval.reports.report import shorten_folders
 from meta_eval.reports.task_tables import describe_run_effect
 from meta_eval.stats import Drop, Interval
 
@@ -273,9 +274,37 @@ def _find_place(interval: Interval, every: Sequence[Interval]) -> tuple[int, int
     return 1 + ahead, len(every) - behind
 
 
-def _make_table(source: CandidatesReport) -> Table[Candidate]:
-    """The decision on each candidate with the mean drop that decides, and what its run was like, if that is known."""
-    columns: tuple[Column[Candidate], ...] = (
+@dataclass(frozen=True, slots=True)
+class _RunRow:
+    """A candidate, or the baseline."""
+
+    report: Report | None
+    """The report of the candidate, for the baseline that of the first candidate; None for one that was not compared."""
+
+    is_baseline: bool = False
+
+    @property
+    def run(self) -> RunProvenance | None:
+        """Where its numbers come from; None for recorded answers, and for what was not compared."""
+        runs = self.report.runs if self.report else ()
+        return (runs[0] if len(runs) > 1 else None) if self.is_baseline else runs[-1] if runs else None
+
+
+# Of each column that only some runs have: what the legend says.
+_LEGENDS = {
+    "cut": "Cut: percent of answers.",
+    "calls": "Valid calls: percent of tool calls.",
+    "seconds": "Seconds: the median of an answer.",
+    "cost": "Cost: all answers, in the currency of the configured prices (price_per_million_tokens, price_per_hour).",
+}
+
+
+def _make_table(source: CandidatesReport) -> Table[_RunRow]:
+    """The decision on each candidate with the mean drop that decides, and what its run was like, if that is known.
+
+    The baseline has a row if its seconds or its cost are known.
+    """
+    columns: tuple[Column[_RunRow], ...] = (
         Column("tasks", "tasks", _of_report(lambda report: len(report.decision.tasks)), text.format_count),
         Column(
             "drop", "drop", _of_report(lambda report: report.decision.mean and report.decision.mean.value),
@@ -286,32 +315,31 @@ def _make_table(source: CandidatesReport) -> Table[Candidate]:
             text.format_drop_interval, headings={"terminal": LEVEL_TEXT},
         ),
     )  # fmt: skip
-    others: tuple[Column[Candidate], ...] = (
-        Column("cut", "cut", _of_report(_find_cut_share), text.format_percent, "percent of answers", spare=True),
+    others: tuple[Column[_RunRow], ...] = (
+        Column("cut", "cut", _of_report(_find_cut_share), text.format_percent, spare=True),
+        Column("calls", "valid calls", _of_report(_find_valid_calls), text.format_percent, spare=True),
         Column(
-            "calls", "valid calls", _of_report(_find_valid_calls), text.format_percent, "percent of tool calls",
+            "seconds", "seconds", lambda row: row.run.seconds if row.run else None, lambda value: f"{value:.2f}",
             spare=True,
         ),
-        Column(
-            "seconds", "seconds", _of_report(lambda report: report.runs[-1].seconds if report.runs else None),
-            lambda value: f"{value:.2f}", "median, of an answer", spare=True,
-        ),
-        Column(
-            "cost", "cost", _of_report(lambda report: report.runs[-1].cost if report.runs else None),
-            lambda value: f"{value:.3g}", "in the unit of the prices given", spare=True,
-        ),
+        Column("cost", "cost", lambda row: row.run.cost if row.run else None, text.format_cost, spare=True),
     )  # fmt: skip
-    known = [column for column in others if any(column.value(candidate) is not None for candidate in source.candidates)]
-    rows = tuple(Row(candidate.name, candidate, candidate.outcome) for candidate in source.candidates)
+    rows = [Row(candidate.name, _RunRow(candidate.report), candidate.outcome) for candidate in source.candidates]
+    known = [column for column in others if any(column.value(row.subject) is not None for row in rows)]
+    baseline = _RunRow(source.compared[0][1], is_baseline=True) if source.compared else None
+    if baseline and any(column.value(baseline) is not None for column in known):
+        rows.insert(0, Row(source.baseline, baseline, remarks=("the baseline",)))
     margins = sorted({report.decision.margin for _, report in source.compared})
     allowed = f"; at most {' or '.join(f'{100 * margin:g}' for margin in margins)} is allowed" if margins else ""
     run_effects = dict.fromkeys(describe_run_effect(report.decision) for _, report in source.compared)
     legend = f"Points; a positive drop from {source.baseline} is worse{allowed}. {_OWN_DECISION}{''.join(run_effects)}"
-    return Table("candidates", "Candidates", (*columns, *known), rows, legend, first="candidate")
+    legend = " ".join([legend, *(_LEGENDS[column.key] for column in known)])
+    return Table("candidates", "Candidates", (*columns, *known), tuple(rows), legend, first="candidate")
 
 
-def _of_report(figure: Callable[[Report], Any]) -> Callable[[Candidate], Any]:
-    return lambda candidate: figure(candidate.report) if candidate.report else None
+def _of_report(figure: Callable[[Report], Any]) -> Callable[[_RunRow], Any]:
+    """A figure of a decision, which the baseline does not have."""
+    return lambda row: None if row.report is None or row.is_baseline else figure(row.report)
 
 
 def _find_cut_share(report: Report) -> float | None:
@@ -376,17 +404,22 @@ def _make_task_table(source: CandidatesReport) -> Table[_TaskRow]:
             of_tasks.setdefault(task.name, {})[name] = task
     rows = tuple(_list_task_rows(source.baseline, of_tasks))
     legend = "Percent and points; a positive drop is worse."
-    if any(row.subject.task is None and row.subject.baseline is None for row in rows):
+    if any(len(_list_baselines(tasks)) > 1 for tasks in of_tasks.values()):
         legend += f" Where candidates answered other docs, {source.baseline} has no score of its own."
     return Table("tasks", "Tasks", columns, rows, legend)
 
 
 def _list_task_rows(baseline: str, of_tasks: Mapping[str, Mapping[str, TaskDecision]]) -> Iterator[Row[_TaskRow]]:
     for name, tasks in sorted(of_tasks.items()):
-        drops = {_identify_docs(task.drop) for task in tasks.values() if task.is_decided}
-        yield Row(name, _TaskRow(None, drops.pop()[1] if len(drops) == 1 else None), part=baseline)
+        scores = _list_baselines(tasks)
+        yield Row(name, _TaskRow(None, scores[0] if len(scores) == 1 else None), part=baseline)
         for candidate, task in tasks.items():
             yield Row(name, _TaskRow(task), task.outcome, part=candidate)
+
+
+def _list_baselines(tasks: Mapping[str, TaskDecision]) -> list[float]:
+    """The baseline's score of a task for each set of docs that candidates were compared on."""
+    return [score for _, score in {_identify_docs(task.drop) for task in tasks.values() if task.is_decided}]
 
 
 def _find_score(row: _TaskRow) -> float | None:
@@ -427,28 +460,12 @@ def name_runs(models: Sequence[str], folders: Sequence[Sequence[str]]) -> list[s
         models: The model of each run; empty if unknown.
         folders: The folders of each run, as absolute paths.
     """
-    ends = _find_ends(["+".join(of_run) for of_run in folders])
+    ends = shorten_folders(["+".join(of_run) for of_run in folders])
     known = list(filter(None, models))
     short = iter(shorten_models(known))
     by_model = [next(short) if model else end for model, end in zip(models, ends, strict=True)]
     distinct = len(set(known)) == len(known) > 1 and len(set(by_model)) == len(by_model)
     return _number_repeats([one_line(name) for name in (by_model if distinct else ends)])
-
-
-def _find_ends(paths: Sequence[str]) -> list[str]:
-    parts = [[part for part in path.split("/") if part] or ["/"] for path in paths]
-    others = [*map(list, dict.fromkeys(map(tuple, parts)))]  # the baseline may be a candidate, too
-    return [
-        next(
-            (
-                "/".join(of[-depth:])
-                for depth in range(1, len(of))
-                if sum(other[-depth:] == of[-depth:] for other in others) == 1
-            ),
-            "/".join(of),
-        )
-        for of in parts
-    ]
 
 
 def _number_repeats(names: Sequence[str]) -> list[str]:

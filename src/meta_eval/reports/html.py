@@ -8,7 +8,7 @@ Content-Security-Policy runs no script but the one whose hash it names, and load
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -20,10 +20,13 @@ from meta_eval.base.version import __version__
 from meta_eval.judge.alarms import describe_alarm
 from meta_eval.reports import text
 from meta_eval.reports.document import Document, Figure
+from meta_eval.reports.report import tell_runs_apart
 from meta_eval.reports.samples import FLAGS, pack_samples
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+
+    from meta_eval.reports.report import RunProvenance
 
 # The parts of the page's script, in order; the first is all that a page without samples needs.
 _PARTS = (
@@ -57,6 +60,7 @@ def _page(document: Document, index: str, samples: int, chunks: Callable[[], Ite
         .get_template("page.html.j2")
         .generate(
             document=document,
+            folders=tell_runs_apart(document.runs) if _have_one_model(document.runs) else (),
             sections=document.sections_in("html"),
             comparing=bool(document.sides),
             style=Markup(style),  # noqa: S704 (our own file)
@@ -70,6 +74,11 @@ def _page(document: Document, index: str, samples: int, chunks: Callable[[], Ite
             flags=FLAGS,
         )
     )
+
+
+def _have_one_model(runs: Sequence[RunProvenance]) -> bool:
+    """Whether two runs have one name, which does not tell them apart. More runs are labelled by their own names."""
+    return len(runs) == 2 and runs[0].model == runs[1].model
 
 
 def _script(names: Iterable[str]) -> str:

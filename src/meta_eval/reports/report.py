@@ -20,7 +20,7 @@ from meta_eval.judge.evidence import NamedFindings
 from meta_eval.judge.figures import list_averages
 from meta_eval.judge.groups import compute_group_scores
 from meta_eval.pack.manifest import MANIFEST, Manifest
-from meta_eval.reports.text import write_headline
+from meta_eval.reports.text import format_cost, write_headline
 from meta_eval.stats import Drop, Interval
 from meta_eval.stats.breakdown import DropBreakdown, DropPart
 
@@ -53,15 +53,43 @@ class RunProvenance:
     cost: float | None = None
 
 
+def shorten_folders(folders: Sequence[str]) -> list[str]:
+    """The shortest end of each folder that no other has, and never a whole path from the root of the disk."""
+    parts = [[part for part in folder.split("/") if part] or ["/"] for folder in folders]
+    others = [*map(list, dict.fromkeys(map(tuple, parts)))]  # the baseline may be a candidate, too
+    return [
+        next(
+            (
+                "/".join(of[-depth:])
+                for depth in range(1, len(of))
+                if sum(other[-depth:] == of[-depth:] for other in others) == 1
+            ),
+            "/".join(of),
+        )
+        for of in parts
+    ]
+
+
 def tell_runs_apart(runs: Sequence[RunProvenance]) -> list[str]:
-    """What tells runs apart: the end of their folders from where they differ, else their files, else their models."""
-    parts = [Path(run.folder).parts if run.folder else () for run in runs]
-    shared = next((at for at, ones in enumerate(zip(*parts, strict=False)) if len(set(ones)) > 1), min(map(len, parts)))
-    if all(len(part) > shared for part in parts):
-        return [str(Path(*part[shared:])) for part in parts]
+    """What tells runs apart: the end of their folders, else their files, else their models."""
+    folders = [run.folder for run in runs if run.folder]
+    if len(set(folders)) == len(runs):
+        return shorten_folders(folders)
     files = [dict(run.provenance).get("results") for run in runs]
     files_differ = len(set(files)) == len(files)
-    return [(file if files_differ else None) or run.folder or run.model for file, run in zip(files, runs, strict=True)]
+    short = [run.folder and shorten_folders([run.folder])[0] for run in runs]
+    return [
+        (file if files_differ else None) or folder or run.model
+        for file, folder, run in zip(files, short, runs, strict=True)
+    ]
+
+
+def title_two_runs(a: RunProvenance, b: RunProvenance) -> str:
+    """Name both models. If the names are equal, name what tells the runs apart."""
+    first, second = tell_runs_apart((a, b))
+    if a.model != b.model or first == second:
+        return f"{b.model or 'B'} (B) beside {a.model or 'A'} (A)"
+    return f"{a.model}: {second} (B) beside {first} (A)" if a.model else f"{second} (B) beside {first} (A)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +153,7 @@ class Report(RunDecision):
             VerdictOwner(
                 run.label,
                 f"{run.label} · {name}",
-                f"{run.label}: {run.model}, from {run.folder or 'an unknown folder'}",
+                f"{run.label} is {run.model}, from {name if run.folder else 'an unknown folder'}",
             )
             for run, name in zip(self.runs, tell_runs_apart(self.runs), strict=True)
         )
@@ -297,6 +325,9 @@ class ShownAnswer:
     likelihoods: bool = False
     """Whether the text is the likelihoods of a choice, and so has no length to speak of."""
 
+    metrics: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """What each metric gave it, by ``METRIC,FILTER``."""
+
 
 @dataclass(frozen=True, slots=True)
 class ShownSample:
@@ -320,8 +351,6 @@ class ShownSample:
 
     recorded_tokens: int | None = None
     """Its length in tokens; None where nobody can count them."""
-
-    metrics: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
 def build_report(
@@ -368,7 +397,7 @@ def build_report_of_two(
     notes = (f"{label}: {note}" for label, run in labelled.items() for note in run.notes)
     return Report(
         document_type="compare",
-        title=_title_of_two(*runs),
+        title=title_two_runs(*runs),
         decision=judged.decision,
         runs=runs,
         tasks=judged.tasks,
@@ -395,14 +424,6 @@ def _describe_run(
         label, _model_name(run), _facts(provenances, pack, manifest), _folder(run),
         seconds[len(seconds) // 2] if seconds else None, sum(costs) if costs else None,
     )  # fmt: skip
-
-
-def _title_of_two(a: RunProvenance, b: RunProvenance) -> str:
-    """Name both models. If the names are equal, name what tells the runs apart."""
-    first, second = tell_runs_apart((a, b))
-    if a.model != b.model or first == second:
-        return f"{b.model} (B) beside {a.model} (A)"
-    return f"{a.model}: {second} (B) beside {first} (A)"
 
 
 def _provenances(run: Run, tasks: Iterable[str]) -> list[Provenance]:
@@ -468,14 +489,7 @@ def _facts(
     facts["date"] = [dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"] if dates else []
     facts["duration"] = [_duration(sum(seconds))] if seconds else []
     facts["answers"] = [_tokens(provenance) for provenance in provenances]
-    facts["cost"] = [
-        None
-        if provenance.cost is None
-        else f"{provenance.cost:,.2f}"
-        if provenance.cost >= 1
-        else f"{provenance.cost:.2g}"
-        for provenance in provenances
-    ]
+    facts["cost"] = [None if provenance.cost is None else format_cost(provenance.cost) for provenance in provenances]
     if manifest is not None:
         facts["prepared with"] = [f"meta-eval {manifest.meta_eval}"]
         facts["command"] = [shlex.join(manifest.command)]

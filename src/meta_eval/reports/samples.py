@@ -100,11 +100,6 @@ def _sample(
         recorded_tokens=None
         if recorded_text is None or answers[0].likelihoods
         else _tokens(recorded_text, count_tokens),
-        metrics={
-            f"{metric},{name}": [value.log_likelihood, value.weight] if isinstance(value, PerplexityParts) else value
-            for name, answer in doc.filter_results.items()
-            for metric, value in answer.metrics.items()
-        },
     )
 
 
@@ -134,6 +129,11 @@ def _answer(
         tokens,
         None if likelihoods else sample_parser.find_limit(sample),
         likelihoods,
+        {
+            f"{metric},{name}": [value.log_likelihood, value.weight] if isinstance(value, PerplexityParts) else value
+            for name, answer in doc.filter_results.items()
+            for metric, value in answer.metrics.items()
+        },
     )
 
 
@@ -311,8 +311,13 @@ def _texts(sample: ShownSample) -> dict[str, Any]:
         "question": sample.question,
         "recorded_text": sample.recorded_text,
         "recorded_tokens": sample.recorded_tokens,
-        "metrics": {name: json.dumps(value, default=str) for name, value in sample.metrics.items()},
-        "answers": [{name: getattr(answer, name) for name in _OF_ANSWER} for answer in sample.answers],
+        "answers": [
+            {
+                **{name: getattr(answer, name) for name in _OF_ANSWER},
+                "metrics": {name: json.dumps(value, default=str) for name, value in answer.metrics.items()},
+            }
+            for answer in sample.answers
+        ],
     }
 
 

@@ -71,6 +71,11 @@ def format_count(number: int | None) -> str:
     return NONE if number is None else f"{number:,}"
 
 
+def format_cost(cost: float) -> str:
+    """``2,500.00``, and ``0.0244`` below one, in the currency of the configured prices."""
+    return f"{cost:,.2f}" if cost >= 1 else f"{cost:.3g}"
+
+
 def shorten_names(names: list[str]) -> dict[str, str]:
     """``mmlu_pro_chat.physics`` is ``physics`` where all names begin with the same part."""
     prefixes = {name.rpartition(".")[0] for name in names}

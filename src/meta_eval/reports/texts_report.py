@@ -12,7 +12,7 @@ from meta_eval.base.thresholds import LEVEL_TEXT, NEAR_TIE_NATS
 from meta_eval.judge.decide import SAMENESS_CODES
 from meta_eval.judge.text_partings import Parting, TextComparison, TextFigures
 from meta_eval.reports.document import Column, Document, Fact, Item, Listing, Row, Section, Table, Verdict
-from meta_eval.reports.report import RunProvenance
+from meta_eval.reports.report import RunProvenance, title_two_runs
 from meta_eval.reports.text import NONE, format_count, format_interval, format_nats, format_percent, name_task
 
 SCHEMA_VERSION = 1
@@ -59,7 +59,7 @@ class TextsReport:
     def document(self) -> Document:
         """The document that views show."""
         return Document(
-            "texts", f"Texts of {self.b.model or 'B'} (B) beside {self.a.model or 'A'} (A)", self.comparison.outcome,
+            "texts", f"Texts of {title_two_runs(self.a, self.b)}", self.comparison.outcome,
             f"{self.summary}.", _verdict(self), tuple(_sections(self)), (self.a, self.b), (), self.notes,
             self.exit_code, self, heading="Texts",
         )  # fmt: skip

@@ -124,7 +124,13 @@ def test_a_copy_without_a_tokenizer_here_is_told_of_the_key(folder: Path) -> Non
 def test_the_title_tells_two_models_of_one_name_apart(folder: Path) -> None:
     rewrite(folder / "answers.jsonl", model="m")
     title = audit(["answers.jsonl"], pack="work_dir", top_k=0).document().title
-    assert title.startswith("Answers of m (answers.jsonl) under the trusted copy m on ")
+    assert title.startswith("Answers of m (answers.jsonl) scored by the trusted copy m on ")
+
+
+def test_the_title_names_the_answers_and_no_private_folder(folder: Path) -> None:
+    rewrite(folder / "answers.jsonl", model="other")
+    title = audit([folder / "answers.jsonl"], pack="work_dir", top_k=0).document().title
+    assert title == "Answers of other (answers.jsonl) scored by m"
 
 
 @pytest.mark.plugin("chat")

@@ -187,6 +187,7 @@ def audit(
         UserError: An error that the user can fix. Earlier scores are kept; the same call resumes.
     """
     from meta_eval.plugins.tokens.audit_build import build_audit_report
+    from meta_eval.plugins.tokens.audit_report import name_place
     from meta_eval.plugins.tokens.endpoint_answers import score_endpoint_answers
     from meta_eval.sockets import find_table, find_tokenizer, join_names, read_tokens
 
@@ -206,5 +207,5 @@ def audit(
         return build_audit_report(
             scored.table, scored.facts, endpoint=scored.endpoint, noise=noise,
             tokenizer=find_tokenizer(settings.tokenizer_of(settings.model_name)),
-            answers=join_names([str(file) for file in answers], 2) if answers else "the record",
+            answers=join_names([name_place(str(file)) for file in answers], 2) if answers else "the record",
         )  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import PurePath
 from typing import Any
 
 from meta_eval.plugins.tokens.answer_audit import AnswerFigures, GroupVerdict, find_outcome
@@ -149,12 +150,17 @@ def make_audit_document(report: AuditReport) -> Document:
 
 
 def _make_title(report: AuditReport) -> str:
-    """The two models; where both have one name, also where the answers are from and what serves the copy."""
-    endpoint, trusted = report.endpoint, report.trusted
+    """The two models and where the answers are from; where both have one name, also what serves the copy."""
+    endpoint, trusted = report.endpoint, name_place(report.trusted)
     if endpoint == trusted:
-        endpoint = f"{endpoint} ({report.answers})" if report.answers else endpoint
         trusted = f"the trusted copy {trusted} on {report.engine}" if report.engine else f"the trusted copy {trusted}"
-    return f"Answers of {endpoint} under {trusted}"
+    answers = f" ({report.answers})" if report.answers else ""
+    return f"Answers of {endpoint}{answers} scored by {trusted}"
+
+
+def name_place(path: str) -> str:
+    """A path as it was named; of one from the root of the disk its last part alone, since a title is passed on."""
+    return PurePath(path).name or path if path.startswith("/") else path
 
 
 def _make_verdict(report: AuditReport) -> Verdict:

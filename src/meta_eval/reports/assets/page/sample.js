@@ -154,6 +154,13 @@ function shown(text, nothing) {
   return element;
 }
 
+// A line for each metric; of two runs with the value of each.
+function metricsOf(text) {
+  const names = [...new Set(text.answers.flatMap((answer) => Object.keys(answer.metrics)))];
+  const values = (name) => text.answers.map((answer, at) => `${comparing ? `${labels[SIDES[at]]} ` : ""}${answer.metrics[name] ?? "-"}`);
+  return names.map((name) => `${name}: ${values(name).join(" · ")}`).join("\n");
+}
+
 function titleOf(sample) {
   return plain([taskOf(sample), subtaskOf(sample), `doc ${index.doc[sample]}`].filter(Boolean).join(" · "));
 }
@@ -170,17 +177,21 @@ async function fillPane(sample) {
     if (answer.flags.length) dd.append(` · ${answer.flags.join(" · ")}`);
     fact(facts, whose[SIDES[at]], dd);
   });
-  fact(facts, `${recorded}, recorded`, make("dd", {}, verdict(text.recorded_verdict, flipped && !comparing)));
-  fact(facts, "gold", shown(text.gold, "-"));
+  if (text.recorded_verdict !== null) {
+    fact(facts, `${recorded}, recorded`, make("dd", {}, verdict(text.recorded_verdict, flipped && !comparing)));
+  }
+  if (text.gold) fact(facts, "gold", shown(text.gold));
   text.answers.forEach((answer, at) => {
     const nothing = answer.flags.includes("unextracted") ? "nothing was found" : "the whole answer is graded";
     fact(facts, comparing ? `extracted, ${labels[SIDES[at]]}` : "extracted", shown(answer.extracted, nothing));
   });
-  fact(facts, "question hash", shown(text.hash, "-"));
+  if (text.hash) fact(facts, "question hash", shown(text.hash));
   const content = make("div", {});
   if (chosen < 0) content.append(make("p", { class: "soft told" }, "The filters leave this sample out of the table."));
-  content.append(facts, ...answersBlock(given), block("Prompt", text.prompt, { end: true, note: plural(characters(text.prompt), "character") }));
-  const metrics = Object.entries(text.metrics).map(([name, one]) => `${name}: ${one}`).join("\n");
+  const others = comparing && text.answers.some((answer) => answer.flags.includes("other prompt"));
+  const prompt = others ? `Prompt, ${whose.first}` : "Prompt";
+  content.append(facts, ...answersBlock(given), block(prompt, text.prompt, { end: true, note: plural(characters(text.prompt), "character") }));
+  const metrics = metricsOf(text);
   if (metrics) content.append(block("Metrics", metrics));
   pane.lastElementChild.replaceWith(content);
   pane.scrollTop = 0;

@@ -44,7 +44,9 @@ function sort() {
 function build() {
   const head = make("div", { class: "row head", role: "row", "aria-rowindex": 1 });
   for (const column of COLUMNS) {
-    const title = button(labels[column] ?? column, () => change({ sort: state.sort === column ? `-${column}` : column }), { title: whose[column] });
+    const ofSecond = comparing && column === "extracted"; // the index has no other
+    const label = ofSecond ? `${labels.second}: ${column}` : labels[column] ?? column;
+    const title = button(label, () => change({ sort: state.sort === column ? `-${column}` : column }), { title: whose[ofSecond ? "second" : column] });
     head.append(make("div", { role: "columnheader", "data-column": column }, title));
   }
   grid.setAttribute("aria-colcount", COLUMNS.length);
