@@ -61,7 +61,9 @@ def test_a_shortfall_that_is_truncation_is_named_first_with_figures(tmp_path: Pa
         "cut answers differ: meta_some (60 of 1,000 answers, 0 of the baseline's; +6.0 points (4.6 to 7.7); the drop "
         "is 6.0, and 0.0 (−0.4 to 0.4) on the 940 cut in neither; the whole shortfall is truncation)"  # noqa: RUF001
     )
-    assert write_headline(judgement.decision).startswith(f"DON'T SHIP: {first}; mean drop of 1 task 6.0 points")
+    assert write_headline(judgement.decision).startswith(
+        f"DON'T SHIP (look first at {first}): mean drop of 1 task 6.0 points"
+    )
     assert [alarm.kind for alarm in judgement.alarms] == ["cut answers differ"]
 
 

@@ -112,7 +112,11 @@ def write_headline(decision: Decision) -> str:
             f"({LEVEL_TEXT} interval {format_drop_interval(decision.interval)})"
         )
     first, others = decision.caveats, decision.reasons[len(decision.caveats) :]
-    clauses = f"{decision.outcome}: {'; '.join((*first, f'{compared}, margin {100 * decision.margin:g}', *others))}"
+    figures = (f"{compared}, margin {100 * decision.margin:g}", *others)
+    if first and decision.outcome == "DON'T SHIP":  # of which they are no cause
+        clauses = f"{decision.outcome} (look first at {'; '.join(first)}): {'; '.join(figures)}"
+    else:
+        clauses = f"{decision.outcome}: {'; '.join((*first, *figures))}"
     settled = describe_repeats(decision.repeats_needed) if decision.outcome == "UNDECIDED" else None
     return f"{clauses}.{f' {settled[:1].upper()}{settled[1:]}.' if settled else ''}"
 
