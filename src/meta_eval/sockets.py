@@ -371,6 +371,7 @@ if TYPE_CHECKING:
     from meta_eval.pack.records.task_source import TaskSource as TaskSource
     from meta_eval.pack.templates import task_yaml as task_yaml
     from meta_eval.pack.templates.checks import check_functions as check_functions
+    from meta_eval.pack.templates.recipe_folder import find_recipe as find_recipe
     from meta_eval.pack.templates.spec import ClusterRule as ClusterRule
     from meta_eval.pack.templates.spec import PublishedMetric as PublishedMetric
     from meta_eval.pack.templates.spec import Template as Template
