@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -135,6 +136,10 @@ class Backend(ABC):
         """
         if self.imports:
             require_module(self.imports, self.extra or self.install, backend=self.name)
+
+    def list_installs(self, settings: Settings) -> tuple[str, ...]:  # noqa: ARG002 (most need the same for all)
+        """What pip must install where `command` runs, a requirement each, without quotes."""
+        return tuple(shlex.split(self.install))
 
     def check_model(self, model: str) -> None:  # noqa: B027 (most load a model from anywhere)
         """Refuse a model that cannot be loaded on this machine. Runs before a pack is made.

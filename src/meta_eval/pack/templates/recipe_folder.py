@@ -1,7 +1,7 @@
-"""Recognises the folder ``meta_template`` of Meta's own recipe, which has tasks of lm-eval 0.4.3 with the names of ours.
+"""Recognises the folder ``meta_template`` of Meta's own recipe: tasks of lm-eval 0.4.3 with the names of ours.
 
-They lack the block ``metadata.meta_eval``, so nothing of such a folder can be prepared, nor can the shipped templates be
-added to it: the files of the recipe would stay, under names that tasks of ours have.
+They lack the block ``metadata.meta_eval``, so such a folder cannot be prepared. Nor can the shipped templates be added
+to it: the files of the recipe would stay, under names that tasks of ours have.
 """
 
 from __future__ import annotations

@@ -74,4 +74,3 @@ def open_templates(root: Path) -> TemplateFolder:
                 "there have no effect"
             )
     return read_meta_templates(assets.asset_path("meta_template"))
-

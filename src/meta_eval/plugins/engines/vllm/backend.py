@@ -54,6 +54,11 @@ class Vllm(LmEvalBackend):
     def load_client(self) -> type[Any]:
         return load_class("meta_eval.plugins.engines.vllm.vllm_client:VllmClient")
 
+    def list_installs(self, settings: Settings) -> tuple[str, ...]:
+        """lm-eval's extra, and Ray, by which its ``vllm`` runs several copies from 0.4.12 on."""
+        copies = ("ray",) if settings.data_parallel_size > 1 else ()
+        return ("lm-eval[vllm]", *copies)
+
     def resolve(self, settings: Settings) -> Backend:
         """A single copy of a model runs in this process. Several copies are served."""
         return _ServedVllm(VllmServe()) if settings.data_parallel_size > 1 else self
