@@ -339,6 +339,7 @@ if TYPE_CHECKING:
     from meta_eval.pack.records.format import TextAnswer as TextAnswer
     from meta_eval.pack.records.format import TextRecord as TextRecord
     from meta_eval.pack.records.format_registry import explain_unreadable as explain_unreadable
+    from meta_eval.pack.records.format_registry import find_format as find_format
     from meta_eval.pack.records.log_entries import LogEntry as LogEntry
     from meta_eval.pack.records.log_entries import find_logs as find_logs
     from meta_eval.pack.records.log_entries import parse_log as parse_log

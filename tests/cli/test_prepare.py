@@ -298,6 +298,16 @@ def test_a_damaged_row_stops_and_leaves_the_old_pack(evals_folder: Path) -> None
     assert tree(Path("work_dir")) == before
 
 
+@pytest.mark.parametrize("column", ["input_correct_responses", "input_final_prompts"])
+def test_a_misspelt_column_is_named_with_the_one_that_is_there(column: str) -> None:
+    near = column.removesuffix("s")
+    row = {near if name == column else name: value for name, value in make_row().items()}
+    write_rows(Path("my-evals/gpqa.jsonl"), [row])
+    done = cli("prepare", "-c", configure(tasks="meta_gpqa_cot", evals_dataset="my-evals"))
+    assert done.returncode == 2
+    assert f"my-evals, subset gpqa: has no column {column!r}; did you mean {near!r}?" in " ".join(done.stderr.split())
+
+
 def test_what_does_not_fit_the_context_is_refused_before_anything_runs() -> None:
     done = cli("prepare", "-c", str(configure(tasks="meta_math_hard")), "--set", "max_model_len=5200")
     assert done.returncode == 2

@@ -72,6 +72,26 @@ def test_named_in_another_way_the_folder_is_refused_with_what_to_do(words: tuple
     assert "meta-eval init FOLDER" in done.stderr
 
 
+def test_a_name_of_the_recipe_that_is_another_here_gets_one_note() -> None:
+    done = cli("prepare", "--set", "evals_dataset=sample", "--set", "tasks=meta_mmlu")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("note: meta_mmlu is another name of meta_mmlu_pretrain") == 1
+    assert " --tasks meta_mmlu_pretrain " in done.stdout
+    assert "another name" not in cli("prepare", "--set", "evals_dataset=sample", "--set", "tasks=meta_gpqa").stderr
+
+
+def test_several_copies_are_noted_with_what_serves_them_and_what_the_command_needs() -> None:
+    done = cli("prepare", *_SAMPLE, "--set", "data_parallel_size=4")
+    note = " ".join(done.stderr.split())
+    assert "`meta-eval run` serves 4 copies itself" in note
+    assert "set data_parallel_size to 1; with tensor_parallel_size: 4 a single copy uses all 4 GPUs" in note
+
+
+def test_a_tokenizer_folder_that_is_missing_is_noted() -> None:
+    done = cli("prepare", *_SAMPLE, "--set", "tokenizer=/nonexistent/tokenizer")
+    assert "tokenizer: there is no folder /nonexistent/tokenizer on this machine" in " ".join(done.stderr.split())
+
+
 def test_init_writes_nothing_into_the_folder_and_says_that_prepare_works(recipe: Path) -> None:
     def read() -> dict[Path, bytes]:
         return {path: path.read_bytes() for path in recipe.rglob("*") if path.is_file()}

@@ -14,7 +14,7 @@ from typing import Any
 
 from meta_eval.base.errors import UserError
 from meta_eval.base.hashing import OWN_SERVER, hash_address
-from meta_eval.base.inputs import suggest_path
+from meta_eval.base.inputs import is_path, suggest_path
 from meta_eval.harness.settings import RunSettings, Settings, refuse_separators
 
 
@@ -153,7 +153,8 @@ class Backend(ABC):
         return ()
 
     def find_warnings(self, settings: Settings) -> tuple[str, ...]:
-        """`warnings`, and whether the engine, or the folder of a model that this machine would load, is missing."""
+        """`warnings`, and whether the engine, or the folder of a model or tokenizer that this machine would load, is
+        missing."""
         return (*self._find_missing_engine(settings), *self._find_missing_model(settings), *self.warnings(settings))
 
     def _find_missing_engine(self, settings: Settings) -> tuple[str, ...]:
@@ -164,12 +165,14 @@ class Backend(ABC):
         return ()
 
     def _find_missing_model(self, settings: Settings) -> tuple[str, ...]:
-        name = settings.model_name
-        path = Path(name).expanduser()
-        is_path = name.startswith((".", "/", "~", "\\")) or name.count("/") > 1
-        if not is_path or not self.starts_engine(settings) or path.exists():
-            return ()
-        return (f"model_name: there is no folder {name} on this machine{suggest_path(path)}; the run needs it",)
+        named = {"model_name": settings.model_name} if self.starts_engine(settings) else {}
+        if settings.tokenizer is not None:
+            named["tokenizer"] = settings.tokenizer
+        return tuple(
+            f"{key}: there is no folder {name} on this machine{suggest_path(path)}; the run needs it"
+            for key, name in named.items()
+            if is_path(name) and not (path := Path(name).expanduser()).exists()
+        )
 
     def starts_server(self, settings: Settings) -> bool:
         """Whether a run starts its own server."""

@@ -155,7 +155,7 @@ _WHAT = {
     "variants": "for instruct or pretrain models",
     "families": "of which Llama families",
     "groups": "the groups that it belongs to",
-    "published": "the published number that it answers, or nothing",
+    "published": "the published number that this metric is compared with",
     "row_format": "verified once you have compared it with real rows",
 }
 

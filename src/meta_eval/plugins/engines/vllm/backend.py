@@ -77,10 +77,12 @@ class Vllm(LmEvalBackend):
     def warnings(self, settings: Settings) -> tuple[str, ...]:
         if settings.data_parallel_size == 1:
             return ()
+        copies, gpus = settings.data_parallel_size, self.gpus(settings)
         return (
-            f"data_parallel_size: {settings.data_parallel_size}: set 1 for the printed command. With more copies "
-            "lm_eval 0.4.12 and later needs `ray` and loads the weights again at every call, and 0.4.11 is reported to "
-            "hang. `meta-eval run` serves all copies itself",
+            f"data_parallel_size: {copies}: `meta-eval run` serves {copies} copies itself. The printed command hands "
+            "it to lm_eval, which from 0.4.12 on needs `ray` and loads the weights again at every call; 0.4.11 is "
+            "reported to hang. For that command set data_parallel_size to 1; with tensor_parallel_size: "
+            f"{gpus} a single copy uses all {gpus} GPUs",
         )
 
 
