@@ -340,6 +340,7 @@ if TYPE_CHECKING:
     from meta_eval.pack.records.format import TextAnswer as TextAnswer
     from meta_eval.pack.records.format import TextRecord as TextRecord
     from meta_eval.pack.records.format_registry import explain_unreadable as explain_unreadable
+    from meta_eval.pack.records.format_registry import find_format as find_format
     from meta_eval.pack.records.log_entries import LogEntry as LogEntry
     from meta_eval.pack.records.log_entries import find_logs as find_logs
     from meta_eval.pack.records.log_entries import parse_log as parse_log
@@ -372,6 +373,7 @@ if TYPE_CHECKING:
     from meta_eval.pack.records.task_source import TaskSource as TaskSource
     from meta_eval.pack.templates import task_yaml as task_yaml
     from meta_eval.pack.templates.checks import check_functions as check_functions
+    from meta_eval.pack.templates.recipe_folder import find_recipe as find_recipe
     from meta_eval.pack.templates.spec import ClusterRule as ClusterRule
     from meta_eval.pack.templates.spec import PublishedMetric as PublishedMetric
     from meta_eval.pack.templates.spec import Template as Template

@@ -72,6 +72,24 @@ def test_stdout_is_the_command_of_the_recipe_and_nothing_else() -> None:
     assert "meta_mmlu_pro_instruct" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("overrides", "needed"),
+    [
+        (("tasks=meta_gpqa",), 'pip install "lm-eval[vllm]>=0.4.11,<0.5"'),
+        (("tasks=meta_gpqa,meta_math",), 'pip install "lm-eval[vllm,math]>=0.4.11,<0.5"'),
+        (("tasks=meta_ifeval", "backend=hf"), 'pip install "lm-eval[hf,ifeval]>=0.4.11,<0.5"'),
+        (("tasks=meta_gpqa", "data_parallel_size=2"), 'pip install "lm-eval[vllm]>=0.4.11,<0.5" ray'),
+    ],
+)
+def test_what_the_command_needs_where_it_is_pasted_is_said_beside_it(overrides: tuple[str, ...], needed: str) -> None:
+    words = [word for override in overrides for word in ("--set", override)]
+    done = cli("prepare", "-c", configure(), *words)
+    assert done.returncode == 0, done.stderr
+    assert f"needs there: {needed}\n" in done.stderr
+    assert done.stdout.startswith("lm_eval ") and "pip install" not in done.stdout
+    assert json.loads(cli("prepare", "-c", configure(), *words, "--json").stdout)["install"] == needed
+
+
 def test_overrides_alone_prepare_and_verify_in_an_empty_folder() -> None:
     words = ("prepare", "--set", "model_name=my/model", "--set", "evals_dataset=sample", "--set")
     assert cli(*words, "tasks=meta_ifeval").returncode == 0
@@ -278,6 +296,16 @@ def test_a_damaged_row_stops_and_leaves_the_old_pack(evals_folder: Path) -> None
     assert f"subset gpqa, row 1 (question hash {rows[1]['input_question_hash']})" in done.stderr
     assert "Traceback" not in done.stderr
     assert tree(Path("work_dir")) == before
+
+
+@pytest.mark.parametrize("column", ["input_correct_responses", "input_final_prompts"])
+def test_a_misspelt_column_is_named_with_the_one_that_is_there(column: str) -> None:
+    near = column.removesuffix("s")
+    row = {near if name == column else name: value for name, value in make_row().items()}
+    write_rows(Path("my-evals/gpqa.jsonl"), [row])
+    done = cli("prepare", "-c", configure(tasks="meta_gpqa_cot", evals_dataset="my-evals"))
+    assert done.returncode == 2
+    assert f"my-evals, subset gpqa: has no column {column!r}; did you mean {near!r}?" in " ".join(done.stderr.split())
 
 
 def test_what_does_not_fit_the_context_is_refused_before_anything_runs() -> None:

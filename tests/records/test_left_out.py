@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
@@ -95,6 +97,66 @@ def test_where_no_task_is_left_the_first_error_ends_prepare(run: Path) -> None:
     with pytest.raises(UserError):
         packed(run)
     assert not (run.parent / "pack").exists()
+
+
+def test_where_the_code_of_every_task_is_missing_all_are_named_at_once(run: Path) -> None:
+    keys = ("model_name=my/model", f"evals_dataset={run}", "tasks=recorded", f"template_dir={run.parent}")
+    done = cli("prepare", *(word for key in keys for word in ("--set", key)), cwd=run.parent)
+    assert done.returncode == 2
+    assert all(task in done.stderr for task in FAULTS), done.stderr
+    assert done.stderr.count("no code for the task") == 1
+
+
+def write_own_run(folder: Path) -> None:
+    """Write a run of a task that lm-eval lacks, of three docs with a number each."""
+    lines = []
+    for number, said in enumerate(("4", "7", "8")):
+        gold = str(4 + 2 * number)
+        lines.append({
+            "doc_id": number, "doc": {"question": f"{number} boxes?", "gold": gold}, "target": gold,
+            "arguments": {"gen_args_0": {"arg_0": f"Q: {number} boxes?\nA:", "arg_1": {"until": ["Q:"], "max_gen_toks": 64}}},
+            "resps": [[f" It is so. #### {said}"]], "filtered_resps": [said], "filter": "strict-match",
+            "metrics": ["exact_match"], "exact_match": float(said == gold),
+        })  # fmt: skip
+    config = {"task": "my_task", "output_type": "generate_until", "num_fewshot": 0, "metadata": {"version": 1.0}}
+    results = {
+        "results": {"my_task": {"alias": "my_task", "exact_match,strict-match": 2 / 3}},
+        "configs": {"my_task": config}, "versions": {"my_task": 1.0}, "n-shot": {"my_task": 0},
+        "n-samples": {"my_task": {"original": 3, "effective": 3}}, "lm_eval_version": "0.4.13",
+        "config": {"model": "hf", "model_args": {"pretrained": "org/model"}}, "model_name": "org/model",
+    }  # fmt: skip
+    folder.mkdir()
+    time = "2026-01-02T03-04-05.000006"
+    (folder / f"results_{time}.json").write_text(json.dumps(results), encoding="utf-8")
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    (folder / f"samples_my_task_{time}.jsonl").write_text(text, encoding="utf-8")
+
+
+def prepare_own_run(folder: Path, yaml: str) -> CompletedProcess[str]:
+    write_own_run(folder / "results_bf16")
+    (folder / "my_tasks").mkdir()
+    (folder / "my_tasks" / "my_task.yaml").write_text(yaml, encoding="utf-8")
+    keys = ("model_name=my/model", "evals_dataset=results_bf16", "tasks=recorded", "template_dir=my_tasks")
+    return cli("prepare", *(word for key in keys for word in ("--set", key)), cwd=folder)
+
+
+def test_the_yaml_that_the_page_shows_is_enough_for_a_task_of_ones_own(tmp_path: Path) -> None:
+    page = (REPOSITORY / "docs/guides/baseline.md").read_text(encoding="utf-8")
+    (yaml,) = re.findall(r"^```yaml\n(task: .*?)^```$", page, re.MULTILINE | re.DOTALL)
+    done = prepare_own_run(tmp_path, yaml)
+    assert done.returncode == 0, done.stderr
+    (proof,) = verify(tmp_path / "work_dir").tasks.values()
+    assert proof.tallies is not None
+    assert (proof.status, proof.entry.docs, len(proof.tallies.disagreements)) == ("passed", 3, 0)
+
+
+def test_a_key_that_lm_eval_does_not_know_is_named_with_the_file_and_the_nearest_key(tmp_path: Path) -> None:
+    done = prepare_own_run(
+        tmp_path, "task: my_task\ndoc_to_target: '{{gold}}'\nmetrics_list: [{metric: exact_match}]\n"
+    )
+    assert done.returncode == 2
+    known = "'metrics_list': unknown key of lm-eval; did you mean 'metric_list'?"
+    assert f"my_tasks/my_task.yaml: {known}" in " ".join(done.stderr.split())
 
 
 def test_a_minus_leaves_out_a_task_or_a_group(run: Path) -> None:

@@ -255,7 +255,7 @@ def test_report_writes_every_file_and_ends_with_the_decisions_code(tmp_path: Pat
     assert (tree["decision"]["outcome"], tree["tasks"][0]["outcome"], tree["exit_code"]) == ("DON'T SHIP", "worse", 1)
     assert (tree["decision"]["margin"], tree["tasks"][0]["baseline_label"]) == (0.02, "the published number alone")
     assert "DON'T SHIP: mean drop" in done.stdout
-    assert "run `meta-eval verify`" in " ".join(done.stderr.split())
+    assert "run `meta-eval verify pack`" in " ".join(done.stderr.split())
     assert (tmp_path / "r.html").read_text(encoding="utf-8").startswith("<!doctype html>")
     assert "56.0" in (tmp_path / "r.md").read_text(encoding="utf-8")
     assert "left out" in (tmp_path / "r.yaml").read_text(encoding="utf-8")

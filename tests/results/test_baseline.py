@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import time
 from collections.abc import Callable
@@ -58,6 +59,11 @@ def small_pack(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def pack(small_pack: Path, tmp_path: Path) -> Path:
     shutil.copytree(find_verify_folder(small_pack), find_verify_folder(tmp_path / "work_dir"))
     return Path(shutil.copytree(small_pack, tmp_path / "work_dir"))
+
+
+def _verify(pack: Path) -> str:
+    """The command that a reason names: it can be pasted as it is."""
+    return shlex.join(["meta-eval", "verify", str(pack), "--min-agreement", "0.8"])
 
 
 def baseline(pack: Path) -> Baseline:
@@ -145,7 +151,7 @@ def test_the_baseline_of_other_rows_or_graders_is_refused(change: Callable[[Path
     change(pack)
     kept = baseline(pack)
     assert not kept.regraded
-    assert kept.missing_reasons[LETTERS] == "the pack changed after verify: run `meta-eval verify`"
+    assert kept.missing_reasons[LETTERS] == f"the pack changed after verify: run `{_verify(pack)}`"
 
 
 def test_the_baseline_outlives_a_move_and_the_same_prepare(small_pack: Path, pack: Path) -> None:
@@ -162,7 +168,7 @@ def test_the_baseline_of_another_lm_eval_is_graded_again_before_a_run(
     kept = baseline(pack)
     assert (kept.lm_eval["meta_squad"], kept.missing_reasons) == ("0.4.11", {})
     reason = read_baseline(pack, read_manifest(pack), lm_eval=lm_eval.__version__).missing_reasons["meta_squad"]
-    assert reason == f"lm-eval 0.4.11 graded it, and {lm_eval.__version__} is installed: run `meta-eval verify`"
+    assert reason == f"lm-eval 0.4.11 graded it, and {lm_eval.__version__} is installed: run `{_verify(pack)}`"
     monkeypatch.undo()
     refresh_baseline(pack, FEW.split(","), RunOptions())
     assert baseline(pack).lm_eval["meta_squad"] == lm_eval.__version__
@@ -170,10 +176,10 @@ def test_the_baseline_of_another_lm_eval_is_graded_again_before_a_run(
 
 def test_a_pack_that_was_never_verified_says_so(pack: Path) -> None:
     find_baseline_file(pack, LETTERS).unlink()
-    assert baseline(pack).missing_reasons == {LETTERS: "verify has not been run on this task: run `meta-eval verify`"}
+    assert baseline(pack).missing_reasons == {LETTERS: f"verify has not been run on this task: run `{_verify(pack)}`"}
     shutil.rmtree(find_verify_folder(pack))
     assert set(baseline(pack).missing_reasons.values()) == {
-        "verify has not been run on this pack: run `meta-eval verify`"
+        f"verify has not been run on this pack: run `{_verify(pack)}`"
     }
 
 
@@ -223,7 +229,7 @@ def test_a_run_that_is_graded_again_writes_none(pack: Path, tmp_path: Path) -> N
 def test_a_damaged_file_is_no_baseline(kept: int, pack: Path) -> None:
     path = find_baseline_file(pack, LETTERS)
     path.write_bytes(path.read_bytes()[:kept])
-    assert "is damaged: run `meta-eval verify`" in baseline(pack).missing_reasons[LETTERS]
+    assert f"is damaged: run `{_verify(pack)}`" in baseline(pack).missing_reasons[LETTERS]
 
 
 def test_a_file_cut_at_the_end_of_a_line_is_no_baseline(pack: Path) -> None:

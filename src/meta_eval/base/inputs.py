@@ -279,6 +279,11 @@ def describe_error(error: Exception) -> str:
     return " ".join(words.split())[:300] or type(error).__name__
 
 
+def is_path(name: str) -> bool:
+    """Whether a name has the form of a path, and not of an id on the hub: ``owner/name``."""
+    return name.startswith((".", "/", "~", "\\")) or name.count("/") > 1
+
+
 def suggest_path(path: Path) -> str:
     """The text ``; did you mean 'x'?`` for the nearest names in the folder of a missing path, or an empty string."""
     try:

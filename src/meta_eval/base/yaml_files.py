@@ -65,6 +65,14 @@ _MEANINGS: tuple[tuple[str, bool, str, str | None], ...] = (
 )
 
 
+# What may be meant where a key stands without a space behind its colon; and such a line: the key, its value. An address
+# such as http://… is none.
+_WITHOUT_SPACE = frozenset(
+    ("a key without a colon, or indentation", "a colon in a text without quotes, or indentation")
+)
+_GLUED = re.compile(r"""\s*(?:-\s+)?([A-Za-z_][\w.-]*):(?!//)(["'\w\[{./-][^#]{0,60})""")
+
+
 class YamlError(UserError):
     """A file is not YAML, or uses a feature that is not supported."""
 
@@ -130,7 +138,7 @@ def parse_yaml(
         for event in _events(text):
             builder.take(event)
     except yaml.MarkedYAMLError as error:
-        raise _explain(error, builder) from None
+        raise _explain(error, builder, text) from None
     except yaml.YAMLError as error:
         problem = " ".join(str(getattr(error, "reason", error)).split())
         raise NotYamlError(f"is not YAML: {problem}", where=builder.place(None)) from None
@@ -139,7 +147,7 @@ def parse_yaml(
     return Yaml(builder.root, builder.lines)
 
 
-def _explain(error: yaml.MarkedYAMLError, builder: _Builder) -> NotYamlError:
+def _explain(error: yaml.MarkedYAMLError, builder: _Builder, text: str) -> NotYamlError:
     """Say what is probably meant by an error of the parser, which names the state that it was in."""
     found, around = (" ".join(str(words or "").split()) for words in (error.problem, error.context))
     mark = error.problem_mark or error.context_mark
@@ -149,6 +157,13 @@ def _explain(error: yaml.MarkedYAMLError, builder: _Builder) -> NotYamlError:
             mark = (error.context_mark if begins_there else None) or mark
             what, hint = meaning, advice
             break
+    if mark and what in _WITHOUT_SPACE:
+        lines = text.splitlines()
+        for number in (mark.line, mark.line - 1):
+            glued = _GLUED.match(lines[number]) if 0 <= number < len(lines) else None
+            if glued:
+                what, hint = f"no space behind the colon of {glued[1]!r}", f"Write `{glued[1]}: {glued[2].rstrip()}`"
+                return NotYamlError(f"is not YAML: {what}", where=builder.place(number + 1), hint=hint)
     return NotYamlError(f"is not YAML: {what}", where=builder.place(mark.line + 1 if mark else None), hint=hint)
 
 

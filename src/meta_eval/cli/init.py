@@ -36,15 +36,26 @@ def init(
 ) -> None:
     """Write eval_config.yaml and meta_template/ into DIR, or write an example.
 
-    Files that exist are never overwritten. Beside your eval_config.yaml the templates are written; an example wants a
-    folder without any of its files.
+    Files that exist are never overwritten. Beside your eval_config.yaml the templates are written, but not into the
+    meta_template/ of Meta's recipe, with which prepare works as it is. An example wants a folder without any of its
+    files.
 
     Example: meta-eval init --example smollm2 demo
     """
     example = chosen.example
     if example is None:
         kept = [name for name in _FILES if (directory / name).is_file()]
-        _write({name: assets.asset_path(name) for name in _FILES if name not in kept}, directory)
+        missing = {name: assets.asset_path(name) for name in _FILES if name not in kept}
+        if _holds_recipe(directory / _TEMPLATES):
+            del missing[_TEMPLATES]
+            err.print(
+                f"{directory / _TEMPLATES} holds the templates of Meta's recipe, and is unchanged: `meta-eval prepare` "
+                "works with it there, and uses the shipped templates in its place. To edit templates: "
+                "`meta-eval init FOLDER`, and work in FOLDER",
+                soft_wrap=True,
+            )
+        if missing:
+            _write(missing, directory)
         for name in kept:
             err.print(f"{directory / name} was there, and is unchanged")
         page = assets.asset_path("docs/reference/configuration.md")
@@ -61,6 +72,20 @@ def init(
     files = {name: assets.asset_path(f"{example}/{name}") for name in _EXAMPLE_FILES}
     _write({**files, model.name: model}, directory)
     err.print(f"next: {_in(directory)}meta-eval run", soft_wrap=True)
+
+
+def _holds_recipe(templates: Path) -> bool:
+    """Whether a folder of templates is that of Meta's recipe, to which nothing is added.
+
+    Raises:
+        TemplateError: The shipped templates were added to it before.
+    """
+    from meta_eval.pack.templates.recipe_folder import find_recipe
+
+    recipe = find_recipe(templates) if templates.is_dir() else None
+    if recipe is not None and recipe.is_mixed:
+        raise recipe.describe_mixture()
+    return recipe is not None
 
 
 def _in(directory: Path) -> str:

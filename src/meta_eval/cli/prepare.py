@@ -18,8 +18,7 @@ from meta_eval.cli import options
 from meta_eval.cli.console import err, show_progress, warn
 from meta_eval.cli.streams import print_result
 from meta_eval.cli.verb import find_next_command
-from meta_eval.cli.verify import make_verify_command
-from meta_eval.pack.pack_options import PrepareOptions
+from meta_eval.pack.pack_options import PrepareOptions, make_verify_command
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -67,6 +66,7 @@ def prepare(
     sampled, plan = _read_flips(sampled_flips, "--sampled-flips"), plan or sampled_flips is not None
     with show_progress("starting"):
         prepared = api.prepare(config, options=chosen)
+    from meta_eval.doctor.environment_checks import describe_install
     from meta_eval.doctor.pack_checks import check_written_pack
     from meta_eval.pack.manifest import MANIFEST
 
@@ -95,6 +95,7 @@ def prepare(
                 {
                     "command": shlex.join(manifest.command),
                     "argv": manifest.command,
+                    **({"install": describe_install(Path(prepared.work_dir), manifest)} if manifest.command else {}),
                     **({"serve": shlex.join(serve)} if serve else {}),
                     "work_dir": prepared.work_dir,
                     "tasks": {name: {"rows": entry.docs} for name, entry in manifest.tasks.items()},
@@ -116,6 +117,12 @@ def prepare(
         if manifest.command:
             err.print(f"{wrote}; paste this to run it:".removeprefix("; "), markup=False)
             print_result(shlex.join(manifest.command))
+            err.print(
+                f"needs there: {describe_install(Path(prepared.work_dir), manifest)}",
+                soft_wrap=True,
+                highlight=False,
+                markup=False,
+            )
             after = ("meta-eval", "report", manifest.run_settings.output_path, "--pack", prepared.work_dir)
             err.print(f"then: {shlex.join(after)}", soft_wrap=True)
         else:

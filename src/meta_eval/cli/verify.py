@@ -18,7 +18,7 @@ from meta_eval.base.pack_names import join_names
 from meta_eval.cli import options
 from meta_eval.cli.console import bound_err, err, make_result_console, notes
 from meta_eval.cli.streams import print_result
-from meta_eval.pack.pack_options import VerifyOptions
+from meta_eval.pack.pack_options import VerifyOptions, make_verify_command
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from meta_eval.pack.verify import Proof, TaskProof
     from meta_eval.pack.verify.tallies import Tally
 
-
-# The agreement that the embedded sample reaches, in which some recorded verdicts are wrong on purpose.
-_OF_SAMPLE = "0.8"
 
 # Of `verify --json`.
 SCHEMA_VERSION = 2
@@ -105,16 +102,6 @@ class Steps:
         elif name != self._name:
             self._console.print(f"{self._doing} {name}", soft_wrap=True)
         self._name = name
-
-
-def make_verify_command(pack: str, *, of_sample: bool) -> str:
-    """The command to paste that verifies a pack.
-
-    Args:
-        pack: The pack.
-        of_sample: Whether its docs are those of the embedded sample.
-    """
-    return shlex.join(["meta-eval", "verify", pack, *(["--min-agreement", _OF_SAMPLE] if of_sample else [])])
 
 
 def _show(proof: Proof, out: Console) -> None:

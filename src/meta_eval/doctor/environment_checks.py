@@ -2,21 +2,70 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import re
 import shlex
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from meta_eval.base.display import plural
 from meta_eval.doctor.check import Finding, failed, not_checked, passed
-from meta_eval.doctor.lm_eval_probe import LmEval, Probe, find_lm_eval, read_installed_version
+from meta_eval.doctor.lm_eval_probe import (
+    LmEval,
+    Probe,
+    find_imports,
+    find_lm_eval,
+    name_libraries,
+    read_installed_version,
+)
 from meta_eval.pack.manifest import Manifest
 
 # How to install libraries that scoring imports. For others the import name is the package.
 _BROUGHT_BY = {
-    **dict.fromkeys(("math_verify", "sympy", "latex2sympy2_extended"), "lm-eval[math]"),
+    **dict.fromkeys(("math_verify", "sympy", "latex2sympy2_extended", "antlr4"), "lm-eval[math]"),
     **dict.fromkeys(("langdetect", "nltk", "immutabledict", "lm_eval.tasks.ifeval.utils"), "lm-eval[ifeval]"),
 }
 _ANTLR = "antlr4-python3-runtime==4.11.*"
+
+
+# An extra of lm-eval, as a requirement names it.
+_EXTRA = re.compile(r"lm[-_]eval\[([\w,]+)\]")
+
+
+def describe_install(pack: Path, manifest: Manifest) -> str:
+    """The ``pip install`` of the Python that runs the printed command: lm-eval in the range of the pack, with its
+    extras for the engine and for the graders, and what else these need."""
+    needed = list(manifest.backend.list_installs(manifest.run_settings))
+    for name in sorted(name_libraries(find_imports(pack, manifest))):
+        if name in _BROUGHT_BY:
+            needed.append(_BROUGHT_BY[name])
+        elif not name.startswith("lm_eval.") and not _is_with_lm_eval(name):
+            needed.append(_name_distribution(name))
+    extras = dict.fromkeys(extra for word in needed if (match := _EXTRA.match(word)) for extra in match[1].split(","))
+    others = dict.fromkeys(word for word in needed if not _EXTRA.match(word))
+    lm_eval = f"lm-eval[{','.join(extras)}]" if extras else "lm-eval"
+    supported = f">={manifest.lm_eval.minimum},<{manifest.lm_eval.below}"
+    return " ".join(["pip install", f'"{lm_eval}{supported}"', *map(shlex.quote, others)])
+
+
+def _is_with_lm_eval(name: str) -> bool:
+    """Whether a module is of a package that lm-eval needs always, as the installed one says."""
+    try:
+        needed = importlib.metadata.requires("lm_eval") or ()
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    always = {_normalise(re.split(r"[^\w.-]", line, maxsplit=1)[0]) for line in needed if "extra ==" not in line}
+    return _normalise(name) in always or _normalise(_name_distribution(name)) in always
+
+
+def _name_distribution(name: str) -> str:
+    """The package of a module, as it is installed here; else the module's name in the form of packages."""
+    return next(iter(importlib.metadata.packages_distributions().get(name, ())), name.replace("_", "-"))
+
+
+def _normalise(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def check_version(manifest: Manifest) -> Finding:

@@ -92,12 +92,12 @@ class Probe:
 
     def ask(self, pack: Path, manifest: Manifest) -> None:
         """Ask it to load the pack. `check_environment` waits for the answer."""
-        modules = _find_imports(pack, manifest)
+        modules = find_imports(pack, manifest)
         question = {
             "pack": str(pack.resolve()),
             "functions": _find_functions(pack, manifest),
             "tasks": _find_bundled_tasks(manifest),
-            "modules": sorted(_name_libraries(modules)),
+            "modules": sorted(name_libraries(modules)),
             "latex": any(name.startswith(_LATEX) for name in modules),
             "punkt": _needs_punkt(pack, manifest),
         }
@@ -178,7 +178,7 @@ def _find_functions(pack: Path, manifest: Manifest) -> list[tuple[str, str, str]
     return sorted(functions)
 
 
-def _find_imports(pack: Path, manifest: Manifest) -> set[str]:
+def find_imports(pack: Path, manifest: Manifest) -> set[str]:
     """Every module that a file of the pack imports, including ``importlib.import_module("…")``."""
     pack_modules = {PurePosixPath(name).stem for name in manifest.files if name.endswith(".py")}
     modules: set[str] = set()
@@ -200,7 +200,7 @@ def _find_imports(pack: Path, manifest: Manifest) -> set[str]:
     return {name for name in modules if name.partition(".")[0] not in pack_modules}
 
 
-def _name_libraries(modules: Iterable[str]) -> set[str]:
+def name_libraries(modules: Iterable[str]) -> set[str]:
     """What must be importable: submodules of lm-eval, and packages otherwise."""
     libraries = set()
     for name in modules:

@@ -49,6 +49,7 @@ from meta_eval.harness.sample_parser import (
     read_unextracted,
 )
 from meta_eval.pack.manifest import BaselineEntry, Manifest, TaskEntry
+from meta_eval.pack.pack_options import make_verify_command
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +112,6 @@ def _restore_doc(answer: BaselineRunAnswer, metrics: Mapping[str, Any]) -> DocRe
         )  # fmt: skip
 
 
-# End of the reason for a missing baseline if verify can make it.
-VERIFY_HINT = "run `meta-eval verify`"
-
 # Why a task of lm-eval's own has no baseline.
 NOTHING_RECORDED = (
     "nobody has answered it yet, so there is nothing to verify: run two models and compare them, or name a run in "
@@ -142,6 +140,9 @@ class Baseline:
 
     lm_eval: Mapping[str, str | None] = field(default_factory=dict)
     """By task the version of lm-eval that graded it; None if unknown."""
+
+    stale: frozenset[str] = frozenset()
+    """Those of the other tasks whose baseline `verify` can make."""
 
 
 def find_verify_folder(pack: Path, *, regraded: bool = False) -> Path:
@@ -175,6 +176,7 @@ def read_baseline(pack: Path, manifest: Manifest, *, lm_eval: str | None = None)
     missing: dict[str, str] = {}
     recorded: dict[str, Runs] = {}
     versions: dict[str, str | None] = {}
+    stale: set[str] = set()
     for task, entry in manifest.tasks.items():
         if not entry.has_recorded_answers:
             missing[task] = NOTHING_RECORDED
@@ -187,17 +189,20 @@ def read_baseline(pack: Path, manifest: Manifest, *, lm_eval: str | None = None)
                 graded, versions[task] = _read_file(find_baseline_file(pack, task, run), key, entry, lm_eval)
                 runs.append(graded)
             except _NoBaselineError as error:
-                missing[task] = str(error)
+                again = make_verify_command(str(pack), of_sample=entry.invented, allow_code=error.runs_code)
+                missing[task] = f"{error}: run `{again}`" if error.is_stale or error.runs_code else str(error)
+                stale = stale | {task} if error.is_stale else stale - {task}
                 whole &= error.from_verify
         # A run that verify could not grade leaves the others; a file that is missing or stale does not.
         if runs and whole:
             docs[task] = tuple(runs)
             missing.pop(task, None)
+            stale.discard(task)
         if entry.baseline:
             recorded[task] = tuple(
                 restore_recorded_answers(read_baseline_run_answers(pack, run)) for run in entry.baseline
             )
-    return Baseline(docs, missing, recorded, versions)
+    return Baseline(docs, missing, recorded, versions, frozenset(stale))
 
 
 def _read_file(path: Path, key: str, entry: TaskEntry, lm_eval: str | None) -> tuple[tuple[DocResult, ...], str | None]:
@@ -210,15 +215,14 @@ def _read_file(path: Path, key: str, entry: TaskEntry, lm_eval: str | None) -> t
         return _read(path, key, lm_eval)
     except FileNotFoundError:
         if not path.parent.is_dir():
-            raise _NoBaselineError(f"verify has not been run on this pack: {VERIFY_HINT}") from None
+            raise _NoBaselineError("verify has not been run on this pack", is_stale=True) from None
         if entry.unsafe_code:
-            hint = "run `meta-eval verify --allow-code`"
-            raise _NoBaselineError(f"scoring it runs code that a model wrote: {hint}") from None
-        raise _NoBaselineError(f"verify has not been run on this task: {VERIFY_HINT}") from None
+            raise _NoBaselineError("scoring it runs code that a model wrote", runs_code=True) from None
+        raise _NoBaselineError("verify has not been run on this task", is_stale=True) from None
     except OSError as error:
         raise _NoBaselineError(f"{path} cannot be read ({error.strerror})") from None
     except (ResultsError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        raise _NoBaselineError(f"{path} is damaged: {VERIFY_HINT}") from None
+        raise _NoBaselineError(f"{path} is damaged", is_stale=True) from None
 
 
 def format_baseline(
@@ -331,9 +335,14 @@ def compute_grading_fingerprints(pack: Path, manifest: Manifest) -> dict[str, st
 
 
 class _NoBaselineError(Exception):
-    """There is no baseline: the file is missing, belongs to another pack, or says why (``from_verify``)."""
+    """There is no baseline: verify can make it (``is_stale``), if it may run code (``runs_code``), or the file says why
+    not (``from_verify``)."""
 
-    from_verify = False
+    def __init__(
+        self, reason: str, *, is_stale: bool = False, runs_code: bool = False, from_verify: bool = False
+    ) -> None:
+        super().__init__(reason)
+        self.is_stale, self.runs_code, self.from_verify = is_stale, runs_code, from_verify
 
 
 def _read(path: Path, key: str, lm_eval: str | None) -> tuple[tuple[DocResult, ...], str | None]:
@@ -341,15 +350,13 @@ def _read(path: Path, key: str, lm_eval: str | None) -> tuple[tuple[DocResult, .
         lines = iter(partial(file.readline, MAX_SAMPLE_BYTES), "")
         head = json.loads(next(lines, ""))
         if head["pack"] != key:
-            raise _NoBaselineError(f"the pack changed after verify: {VERIFY_HINT}")
+            raise _NoBaselineError("the pack changed after verify", is_stale=True)
         graded_by = head.get("lm_eval")
         if lm_eval not in (None, graded_by):
             other = graded_by or "of another version"
-            raise _NoBaselineError(f"lm-eval {other} graded it, and {lm_eval} is installed: {VERIFY_HINT}")
+            raise _NoBaselineError(f"lm-eval {other} graded it, and {lm_eval} is installed", is_stale=True)
         if "missing" in head:
-            error = _NoBaselineError(head["missing"])
-            error.from_verify = True
-            raise error
+            raise _NoBaselineError(head["missing"], from_verify=True)
         with locating(path):
             docs = tuple(_doc(json.loads(line)) for line in lines)
     if len(docs) != head["docs"]:

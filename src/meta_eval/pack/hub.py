@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 
 from meta_eval.base.errors import SourceError, UnreachableError
 from meta_eval.base.hashing import hash_file
-from meta_eval.base.inputs import open_data, read_regular
+from meta_eval.base.inputs import is_path, open_data, read_regular, suggest_path
 from meta_eval.base.logs import without_secrets
 from meta_eval.base.pack_names import is_inside, is_name
 from meta_eval.base.secrets import redact_secrets
@@ -151,7 +151,7 @@ def diagnose_fault(exc: BaseException, place: HubPlace) -> HubFault:
     if isinstance(exc, errors.LocalEntryNotFoundError | errors.OfflineModeIsEnabled):
         error = make_not_cached_error(place)
     elif isinstance(exc, errors.HFValidationError):
-        error = SourceError("this is not the id of a dataset", where=place.dataset_id, hint="Ids look like owner/name")
+        error = _describe_wrong_id(place)
     elif isinstance(exc, errors.HfHubHTTPError):
         return _diagnose_answer(exc.response, place)
     elif isinstance(exc, errors.FileMetadataError):
@@ -176,6 +176,18 @@ def diagnose_fault(exc: BaseException, place: HubPlace) -> HubFault:
             hint="Check the network, the proxy and HF_ENDPOINT",
         )
     return HubFault(error, passes)
+
+
+def _describe_wrong_id(place: HubPlace) -> SourceError:
+    """Why a name is no id: it is the path of a folder that is missing, or has another form."""
+    path = Path(place.dataset_id).expanduser()
+    if is_path(place.dataset_id) and not path.exists():
+        return SourceError(
+            f"there is no such folder on this machine{suggest_path(path)}",
+            where=place.dataset_id,
+            hint="Name a folder that is there, or an id of the hub: owner/name",
+        )
+    return SourceError("this is not the id of a dataset", where=place.dataset_id, hint="Ids look like owner/name")
 
 
 def _diagnose_answer(response: Any, place: HubPlace) -> HubFault:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,22 @@ DEFAULT_CONFIG = "eval_config.yaml"
 
 # Where `init` writes the templates.
 TEMPLATES = Path("./meta_template")
+
+# The agreement that the embedded sample reaches, in which some recorded verdicts are wrong on purpose.
+_OF_SAMPLE = "0.8"
+
+
+def make_verify_command(pack: str, *, of_sample: bool, allow_code: bool = False) -> str:
+    """The command to paste that verifies a pack.
+
+    Args:
+        pack: The pack.
+        of_sample: Whether its docs are those of the embedded sample.
+        allow_code: Whether it may run code that a model wrote.
+    """
+    agreement = ["--min-agreement", _OF_SAMPLE] if of_sample else []
+    return shlex.join(["meta-eval", "verify", pack, *agreement, *(["--allow-code"] if allow_code else [])])
+
 
 # The help of --set.
 OVERRIDE = "Override a key of the configuration. Repeatable."

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
-from meta_eval.base.errors import ConfigError, UnreachableError, UserError
+from meta_eval.base.errors import ConfigError, UnreachableError, UserError, join_errors
 from meta_eval.base.logs import log
+from meta_eval.base.pack_names import join_names
+from meta_eval.base.thresholds import NAMED
 from meta_eval.pack.manifest import LengthEntry
 from meta_eval.pack.prompt_lengths import BYTES_PER_TOKEN, Prompts, find_tokenizer, measure_longest_prompt
 
@@ -55,7 +57,7 @@ class LeftOut:
         """Make something for each task; tasks that fail are left out.
 
         Raises:
-            UserError: All fail; the error of the first.
+            UserError: All fail; their errors in one.
         """
         results = {}
         for name in names:
@@ -66,10 +68,10 @@ class LeftOut:
 
     def check(self, prepared: Sized) -> None:
         """Raises:
-        UserError: No task is left: the error of the first that was left out.
+        UserError: No task is left: the errors of those that were left out, in one.
         """
         if not prepared and self.errors:
-            raise next(iter(self.errors.values()))
+            raise _join_alike(self.errors)
 
     def without(self, groups: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
         """The groups without the tasks that are left out. Empty groups are dropped."""
@@ -77,6 +79,20 @@ class LeftOut:
             name: tuple(member for member in members if member not in self.errors) for name, members in groups.items()
         }
         return {name: members for name, members in remaining.items() if members}
+
+
+def _join_alike(errors: Mapping[str, UserError]) -> UserError:
+    """Make a single error of those of tasks. Tasks with the same error, but for the name, are listed in it."""
+    alike: dict[tuple[type, *tuple[str | None, ...]], list[str]] = {}
+    for name, error in errors.items():
+        texts = (text and text.replace(name, "\0") for text in (error.where, error.what, error.hint))
+        alike.setdefault((type(error), *texts), []).append(name)
+    joined = []
+    for name, *others in alike.values():
+        error = errors[name]
+        same = f"; the same for {join_names(others, NAMED)}" if others else ""
+        joined.append(type(error)(f"{error.what}{same}", where=error.where, hint=error.hint))
+    return join_errors(joined)
 
 
 @dataclass

@@ -399,6 +399,7 @@ def test_the_files_of_a_model_are_those_of_the_wanted_that_it_has(bench: Bench) 
         ("a-served-name", None, "a-served-name: there is no such model", 1),
         ("acme/model", {"status": 500}, "the hub has a fault of its own", 1),
         ("acme/model", {"cut": -1}, "cannot be reached, and the cache does not hold it", 1),
+        ("/nonexistent/model", None, "there is no such folder on this machine", 0),
         ("name:latest", None, "this is not the id of a model", 0),
     ],
 )

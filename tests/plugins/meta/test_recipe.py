@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -71,10 +72,79 @@ def test_named_in_another_way_the_folder_is_refused_with_what_to_do(words: tuple
     assert "meta-eval init FOLDER" in done.stderr
 
 
-def test_a_folder_with_a_task_of_ours_beside_them_is_read_as_a_template_folder() -> None:
+def test_a_name_of_the_recipe_that_is_another_here_gets_one_note() -> None:
+    done = cli("prepare", "--set", "evals_dataset=sample", "--set", "tasks=meta_mmlu")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("note: meta_mmlu is another name of meta_mmlu_pretrain") == 1
+    assert " --tasks meta_mmlu_pretrain " in done.stdout
+    assert "another name" not in cli("prepare", "--set", "evals_dataset=sample", "--set", "tasks=meta_gpqa").stderr
+
+
+def test_several_copies_are_noted_with_what_serves_them_and_what_the_command_needs() -> None:
+    done = cli("prepare", *_SAMPLE, "--set", "data_parallel_size=4")
+    note = " ".join(done.stderr.split())
+    assert "`meta-eval run` serves 4 copies itself" in note
+    assert "set data_parallel_size to 1; with tensor_parallel_size: 4 a single copy uses all 4 GPUs" in note
+
+
+def test_a_tokenizer_folder_that_is_missing_is_noted() -> None:
+    done = cli("prepare", *_SAMPLE, "--set", "tokenizer=/nonexistent/tokenizer")
+    assert "tokenizer: there is no folder /nonexistent/tokenizer on this machine" in " ".join(done.stderr.split())
+
+
+def test_init_writes_nothing_into_the_folder_and_says_that_prepare_works(recipe: Path) -> None:
+    def read() -> dict[Path, bytes]:
+        return {path: path.read_bytes() for path in recipe.rglob("*") if path.is_file()}
+
+    before = read()
+    done = cli("init")
+    assert done.returncode == 0, done.stderr
+    assert read() == before
+    note = "meta_template holds the templates of Meta's recipe, and is unchanged: `meta-eval prepare` works"
+    assert done.stderr.count(note) == 1
+    assert "`meta-eval init FOLDER`" in done.stderr and "wrote" not in done.stderr
+    assert cli("prepare", *_SAMPLE).returncode == 0
+
+
+def test_init_writes_a_configuration_beside_the_folder_if_there_is_none(recipe: Path) -> None:
+    (recipe / "eval_config.yaml").unlink()
+    done = cli("init", recipe)
+    assert done.returncode == 0, done.stderr
+    assert (recipe / "eval_config.yaml").is_file()
+    assert not (recipe / "meta_template/_common").exists()
+
+
+@pytest.mark.parametrize("words", [("prepare", *_SAMPLE), ("init",), ("tasks",)])
+def test_where_the_shipped_templates_were_added_the_mixture_is_named_with_the_way_out(words: tuple[str, ...]) -> None:
+    shutil.copytree(TEMPLATES, "shipped")
+    shutil.copytree("meta_template", "shipped", dirs_exist_ok=True)
+    shutil.rmtree("meta_template")
+    Path("shipped").rename("meta_template")
+    done = cli(*words)
+    assert done.returncode == 2
+    assert "template_dir meta_template: mixes templates of Meta's recipe (bbh/bbh_3shot_cot.yaml, " in done.stderr
+    assert "Run `mv meta_template meta_template.mixed`" in done.stderr
+    Path("meta_template").rename("meta_template.mixed")
+    assert cli("prepare", *_SAMPLE).returncode == 0
+
+
+def test_a_new_task_beside_the_folder_is_sent_into_one_of_its_own() -> None:
+    words = ("tasks", "new", "my_task", "--subset", "mmlu_pro", "--like", "mmlu_pro")
+    refused = cli(*words)
+    assert refused.returncode == 2
+    assert f"`meta-eval {' '.join(words)} --template-dir mine`" in refused.stderr
+    assert cli(*words, "--template-dir", "mine").returncode == 0
+    sample = ("--set", "evals_dataset=sample", "--set", "template_dir=mine", "--set", "tasks=my_task")
+    done = cli("prepare", *sample)
+    assert done.returncode == 0, done.stderr
+
+
+def test_one_template_without_its_block_is_no_mixture() -> None:
     own = Path("meta_template/own/own.yaml")
     own.parent.mkdir()
     own.write_bytes((TEMPLATES / "gpqa/gpqa_0shot.yaml").read_bytes())
+    for file in ("gpqa/gpqa_0shot.yaml", "mmlu/mmlu_instruct.yaml"):
+        Path("meta_template", file).unlink()
     done = cli("prepare", *_SAMPLE)
     assert done.returncode == 2
     assert "meta_template/bbh/bbh_3shot_cot.yaml: metadata.meta_eval: is not set" in done.stderr

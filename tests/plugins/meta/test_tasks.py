@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
 from command import cli, process
-from places import TEMPLATES
+from places import REPOSITORY, TEMPLATES
 from rows import make_row, write_rows
 
 from meta_eval.pack.templates import read_templates
@@ -38,6 +39,15 @@ def test_a_listed_evals_dataset_needs_no_network() -> None:
     assert {"meta_bbh", "meta_mmlu_pro_pretrain"} <= set(tasks)
     assert not any("instruct" in line["variants"] for line in tasks.values())
     assert {model["model"] for model in tasks["meta_bbh"]["published"]} == {"Llama-3.1-8B"}
+
+
+def test_a_recorded_run_is_sent_to_prepare() -> None:
+    shutil.copytree(REPOSITORY / "tests/data/lm_eval_outputs/0.4.13", "results_bf16")
+    done = cli("tasks", "--evals-dataset", "results_bf16")
+    assert (done.returncode, done.stdout) == (2, "")
+    told = " ".join(done.stderr.split())
+    assert "results_bf16 is a recorded run (`lm_eval --log_samples` output)" in told
+    assert "`meta-eval prepare --set evals_dataset=results_bf16 --set tasks=recorded`" in told
 
 
 def test_the_table_is_stdout_and_fits_eighty_columns() -> None:

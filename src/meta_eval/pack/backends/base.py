@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -13,7 +14,7 @@ from typing import Any
 
 from meta_eval.base.errors import UserError
 from meta_eval.base.hashing import OWN_SERVER, hash_address
-from meta_eval.base.inputs import suggest_path
+from meta_eval.base.inputs import is_path, suggest_path
 from meta_eval.harness.settings import RunSettings, Settings, refuse_separators
 
 
@@ -136,6 +137,10 @@ class Backend(ABC):
         if self.imports:
             require_module(self.imports, self.extra or self.install, backend=self.name)
 
+    def list_installs(self, settings: Settings) -> tuple[str, ...]:  # noqa: ARG002 (most need the same for all)
+        """What pip must install where `command` runs, a requirement each, without quotes."""
+        return tuple(shlex.split(self.install))
+
     def check_model(self, model: str) -> None:  # noqa: B027 (most load a model from anywhere)
         """Refuse a model that cannot be loaded on this machine. Runs before a pack is made.
 
@@ -148,7 +153,8 @@ class Backend(ABC):
         return ()
 
     def find_warnings(self, settings: Settings) -> tuple[str, ...]:
-        """`warnings`, and whether the engine, or the folder of a model that this machine would load, is missing."""
+        """`warnings`, and whether the engine, or the folder of a model or tokenizer that this machine would load, is
+        missing."""
         return (*self._find_missing_engine(settings), *self._find_missing_model(settings), *self.warnings(settings))
 
     def _find_missing_engine(self, settings: Settings) -> tuple[str, ...]:
@@ -159,12 +165,14 @@ class Backend(ABC):
         return ()
 
     def _find_missing_model(self, settings: Settings) -> tuple[str, ...]:
-        name = settings.model_name
-        path = Path(name).expanduser()
-        is_path = name.startswith((".", "/", "~", "\\")) or name.count("/") > 1
-        if not is_path or not self.starts_engine(settings) or path.exists():
-            return ()
-        return (f"model_name: there is no folder {name} on this machine{suggest_path(path)}; the run needs it",)
+        named = {"model_name": settings.model_name} if self.starts_engine(settings) else {}
+        if settings.tokenizer is not None:
+            named["tokenizer"] = settings.tokenizer
+        return tuple(
+            f"{key}: there is no folder {name} on this machine{suggest_path(path)}; the run needs it"
+            for key, name in named.items()
+            if is_path(name) and not (path := Path(name).expanduser()).exists()
+        )
 
     def starts_server(self, settings: Settings) -> bool:
         """Whether a run starts its own server."""

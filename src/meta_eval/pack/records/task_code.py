@@ -20,10 +20,11 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from meta_eval.base import assets
-from meta_eval.base.errors import ConfigError, SourceError, TemplateError
+from meta_eval.base.errors import ConfigError, SourceError, TemplateError, locating
 from meta_eval.base.inputs import read_regular, read_text
 from meta_eval.base.pack_names import COPIED_SUFFIX, is_name
 from meta_eval.base.yaml_files import MAX_BYTES, parse_yaml
+from meta_eval.pack.templates.checks import check_keys
 from meta_eval.pack.templates.spec import FunctionRef, find_functions
 from meta_eval.pack.templates.template_folder import FolderReader, list_needed_files, locate_file, merge_includes
 
@@ -105,7 +106,7 @@ def find_code(name: str, template_dir: Path) -> TaskCode:
 
     Raises:
         SourceError: No task has this name, several files define it, or it is a class.
-        TemplateError: Its YAML cannot be read.
+        TemplateError: Its YAML cannot be read, or has a key that lm-eval does not know.
     """
     places: list[tuple[Path, str, PurePosixPath]] = []
     shipped = assets.asset_path("meta_template")
@@ -136,6 +137,10 @@ def find_code(name: str, template_dir: Path) -> TaskCode:
                     where=str(root / files[0]),
                     hint="Leave it out of tasks",
                 )
+            if root == template_dir:  # an installed lm-eval knows the keys of its own tasks
+                for file in yaml_chain:
+                    with locating(root / file):
+                        check_keys(reading.tree(file))
             all_files = list_needed_files(reading, yaml_chain)
             if prefix.name:  # only in lm-eval's folder: leave out files of other tasks
                 function_files = {

@@ -57,12 +57,7 @@ def check_settings(settings: Mapping[str, Any]) -> None:
     Raises:
         TemplateError: A key, filter, pattern, metric or limit is invalid.
     """
-    for key in settings:
-        if key not in KEYS:
-            raise TemplateError(
-                f"{quoted(key)}: unknown key of lm-eval{suggest_name(key, KEYS)}",
-                hint="Put meta-eval's settings in metadata.meta_eval, and your own in metadata",
-            )
+    check_keys(settings)
     output_type = settings.get("output_type", "generate_until")
     if not isinstance(output_type, str) or output_type not in OUTPUT_TYPES:
         suggestion = suggest_name(str(output_type), OUTPUT_TYPES)
@@ -70,6 +65,20 @@ def check_settings(settings: Mapping[str, Any]) -> None:
     _check_generation(settings.get("generation_kwargs"))
     _check_filters(settings.get("filter_list"))
     _check_metrics(settings.get("metric_list"))
+
+
+def check_keys(settings: Mapping[str, Any]) -> None:
+    """Refuse a key that lm-eval does not know: it would end with a TypeError.
+
+    Raises:
+        TemplateError: There is one.
+    """
+    for key in settings:
+        if key not in KEYS:
+            raise TemplateError(
+                f"{quoted(key)}: unknown key of lm-eval{suggest_name(key, KEYS)}",
+                hint="Put meta-eval's settings in metadata.meta_eval, and your own in metadata",
+            )
 
 
 def check_functions(place: Callable[[PurePosixPath], Path], template: Template) -> None:

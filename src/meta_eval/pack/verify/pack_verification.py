@@ -21,7 +21,6 @@ from meta_eval.harness.replay import has_recorded_answer, read_recorded
 from meta_eval.pack import integrity
 from meta_eval.pack.baseline import (
     NOTHING_RECORDED,
-    VERIFY_HINT,
     compute_baseline_run_fingerprint,
     compute_grading_fingerprints,
     find_baseline_file,
@@ -262,8 +261,8 @@ def refresh_baseline(pack: Path, tasks: Sequence[str], options: ScoringOptions) 
         UserError: The folder is not a pack, or was edited.
     """
     manifest = read_manifest(pack)
-    missing = read_baseline(pack, manifest, lm_eval=find_installed_lm_eval()).missing_reasons
-    stale = [name for name in tasks if missing.get(name, "").endswith(VERIFY_HINT)]
+    baseline = read_baseline(pack, manifest, lm_eval=find_installed_lm_eval())
+    stale = [name for name in tasks if name in baseline.stale]
     if not stale:
         return
     report_progress("grading the recorded answers, which the run is compared with")

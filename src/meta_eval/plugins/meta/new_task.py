@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -9,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from meta_eval.plugins.meta import catalog
 from meta_eval.plugins.meta.source.dataset import EvalsDataset
 from meta_eval.plugins.meta.tasks_options import NewTaskOptions
-from meta_eval.plugins.meta.templates import read_meta_templates
+from meta_eval.plugins.meta.templates import RecipeError, read_meta_templates
 from meta_eval.sockets import (
     RULE,
     ConfigError,
@@ -81,7 +82,7 @@ def write_template(name: str, options: NewTaskOptions) -> NewTask:
     if name.startswith("_"):
         raise ConfigError(f"{quoted(name)} is not a valid task name: folders that begin with '_' are not searched")
     shipped = read_meta_templates(assets.asset_path("meta_template"))
-    local = read_meta_templates(template_dir) if any(template_dir.rglob("*.yaml")) else None
+    local = _read_own(template_dir, name, options) if any(template_dir.rglob("*.yaml")) else None
     target = template_dir / name
     if target.exists() or (local is not None and name in local.tasks):
         raise ConfigError("already exists", where=str(target), hint="Choose another name")
@@ -104,6 +105,21 @@ def write_template(name: str, options: NewTaskOptions) -> NewTask:
         files.append(path)
     yaml = target / f"{name}.yaml"
     return NewTask(tuple(files), tuple(_edits(yaml)))
+
+
+def _read_own(template_dir: Path, name: str, options: NewTaskOptions) -> TemplateFolder:
+    """The templates of the folder to write into.
+
+    Raises:
+        TemplateError: It cannot be read; where it is that of Meta's recipe, with the command that writes elsewhere.
+    """
+    try:
+        return read_meta_templates(template_dir)
+    except RecipeError as error:
+        words = ["meta-eval", "tasks", "new", name, "--subset", options.subset, "--like", options.like]
+        again = shlex.join([*words, "--template-dir", "mine"])
+        hint = f"Write the task into a folder of its own: `{again}`, which needs no other file there"
+        raise RecipeError(error.what, where=error.where, hint=hint) from None
 
 
 def _find(folders: Sequence[TemplateFolder], like: str) -> tuple[TemplateFolder, Template]:
@@ -139,7 +155,7 @@ _WHAT = {
     "variants": "for instruct or pretrain models",
     "families": "of which Llama families",
     "groups": "the groups that it belongs to",
-    "published": "the published number that it answers, or nothing",
+    "published": "the published number that this metric is compared with",
     "row_format": "verified once you have compared it with real rows",
 }
 

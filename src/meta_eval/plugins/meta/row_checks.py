@@ -15,7 +15,7 @@ from operator import itemgetter
 from typing import Any
 
 from meta_eval.plugins.meta.source.rows import RowPlace, SourceRow
-from meta_eval.sockets import DataError, hash_text, list_bos_tokens, remove_bos
+from meta_eval.sockets import DataError, hash_text, list_bos_tokens, remove_bos, suggest_name
 
 
 @dataclass(slots=True)
@@ -107,6 +107,8 @@ _WELCOME: dict[str, tuple[Check, str]] = {
 }
 
 
+_GOLD = "input_correct_responses"
+_COLUMN_NAMES = {*_NEEDED, *_WELCOME}
 _COLUMNS = tuple((column, *check) for column, check in (_NEEDED | _WELCOME).items())
 
 # A check that takes one of these takes every value of its type, so that it need not see each.
@@ -128,13 +130,17 @@ def check_rows(rows: Sequence[SourceRow], place: RowPlace, *, output_type: str, 
     """
     if not rows:
         raise DataError("holds no rows", where=str(place))
-    columns = dict.fromkeys(chain.from_iterable(rows))
-    for column in _NEEDED:
+    columns = dict.fromkeys(chain.from_iterable(rows)).keys()
+    for column in (*_NEEDED, *([_GOLD] if needs_gold else [])):
         if column not in columns:
+            near = suggest_name(column, sorted(columns - _COLUMN_NAMES))
+            listed = f"; its columns are {', '.join(sorted(columns))}"
             raise DataError(
-                f"has no column {column!r}; its columns are {', '.join(sorted(columns))}",
+                f"has no column {column!r}{near or listed}",
                 where=str(place),
-                hint="This is not a details subset of one of Meta's evals datasets",
+                hint="Rename the column of the rows"
+                if near
+                else "Rows of your own need it; of Meta's evals datasets every details subset has it",
             )
     if any(len(row) < len(columns) for row in rows):  # a line of JSON may lack a column, a table cannot
         rows = [dict.fromkeys(columns) | row for row in rows]
@@ -193,7 +199,7 @@ def _check_prompts(row: SourceRow, number: int, place: RowPlace, output_type: st
 
 
 def _check_gold(row: SourceRow, number: int, place: RowPlace) -> None:
-    responses = row.get("input_correct_responses") or []
+    responses = row.get(_GOLD) or []
     if not any(response.strip() for response in responses):
         raise DataError("has no correct response, so every answer would be wrong", where=place.row(number, row))
 

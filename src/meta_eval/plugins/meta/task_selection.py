@@ -80,6 +80,8 @@ def select_tasks(
     included, excluded = split_excluded(expand_patterns(names, offered))
     offers = _offers(folder, fitting, datasets)
     without = _excluded(folder, excluded, aliases, offers)
+    for renamed in dict.fromkeys(name for name in included if name in aliases and name not in folder.tasks):
+        log.warning(f"{renamed} is another name of {aliases[renamed]}, which the pack and its results use")
     chosen: dict[str, Selection] = {}
     groups: dict[str, tuple[str, ...]] = {}
     for written_name in included:

@@ -13,7 +13,11 @@ from rich.text import Text
 from meta_eval.plugins.meta.tasks_options import ListOptions, NewTaskOptions
 from meta_eval.sockets import (
     TEMPLATES,
+    ConfigError,
+    Place,
     err,
+    expand_home,
+    find_format,
     locating,
     make_result_console,
     options,
@@ -140,7 +144,26 @@ def _open_dataset(name: str, *, with_rows: bool = False) -> Sequence[EvalsDatase
     if listed is not None and not with_rows:
         return (listed,)
     with err.status("opening the evals dataset"):
+        if (path := expand_home(name, where="--evals-dataset")).exists():
+            _refuse_run(Place(name, path))
         return open_evals_dataset(name)
+
+
+def _refuse_run(place: Place) -> None:
+    """Refuse a recorded run: its tasks have no templates.
+
+    Raises:
+        ConfigError: Another format reads the place.
+    """
+    record_format = find_format(place)
+    if record_format is not None and record_format.holds_runs:
+        prepare = ["meta-eval", "prepare", "--set", f"evals_dataset={place.name}", "--set", "tasks=recorded"]
+        raise ConfigError(
+            f"{place.name} is a recorded run ({record_format.reads}), and this verb lists the tasks of Meta's evals "
+            "datasets",
+            where="--evals-dataset",
+            hint=f"`{shlex.join(prepare)}` takes the tasks of the run, and lists them",
+        )
 
 
 def _visible(prompt: str) -> Text:

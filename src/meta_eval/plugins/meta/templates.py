@@ -13,17 +13,15 @@ from meta_eval.sockets import (
     TEMPLATES,
     TemplateError,
     TemplateFolder,
-    UserError,
     assets,
+    find_recipe,
     log,
-    parse_yaml,
     read_templates,
-    read_text,
     suggest_name,
 )
 
 
-class _RecipeError(TemplateError):
+class RecipeError(TemplateError):
     """A folder holds the templates of Meta's recipe."""
 
 
@@ -32,14 +30,17 @@ def read_meta_templates(root: Path) -> TemplateFolder:
 
     Raises:
         TemplateError: As in `meta_eval.sockets.read_templates`, a template names an unknown join, or the folder is that
-            of Meta's recipe.
+            of Meta's recipe, or a mixture of those with ours.
     """
     try:
         folder = read_templates(root)
     except TemplateError:
-        if not _is_of_recipe(root):
+        recipe = find_recipe(root)
+        if recipe is None:
             raise
-        raise _RecipeError(
+        if recipe.is_mixed:
+            raise recipe.describe_mixture() from None
+        raise RecipeError(
             "holds the templates of Meta's recipe, which lack the block metadata.meta_eval and cannot be used",
             where=f"template_dir {root}",
             hint="Name another folder (template_dir, or --template-dir), such as one that `meta-eval init FOLDER` "
@@ -67,26 +68,9 @@ def open_templates(root: Path) -> TemplateFolder:
     if root.exists():
         try:
             return read_meta_templates(root)
-        except _RecipeError:
+        except RecipeError:
             log.warning(
                 f"./{root} holds the templates of Meta's recipe: using the shipped templates in their place, so edits "
                 "there have no effect"
             )
     return read_meta_templates(assets.asset_path("meta_template"))
-
-
-def _is_of_recipe(root: Path) -> bool:
-    """Whether a folder holds the templates of Meta's recipe: a task has the name of one of ours, and the metadata of
-    each are its version alone."""
-    names: set[str] = set()
-    for path in sorted(root.rglob("*.yaml")):
-        try:
-            tree = parse_yaml(read_text(path), where=str(path), constructors={"!function": str}).tree
-        except UserError:
-            return False
-        metadata = tree.get("metadata") if isinstance(tree, dict) else None
-        if metadata is not None and (not isinstance(metadata, dict) or metadata.keys() - {"version"}):
-            return False
-        names.add(str(tree.get("task")) if isinstance(tree, dict) else "")
-    shipped = read_templates(assets.asset_path("meta_template")).tasks
-    return not names.isdisjoint(shipped)

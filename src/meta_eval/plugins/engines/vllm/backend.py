@@ -54,6 +54,11 @@ class Vllm(LmEvalBackend):
     def load_client(self) -> type[Any]:
         return load_class("meta_eval.plugins.engines.vllm.vllm_client:VllmClient")
 
+    def list_installs(self, settings: Settings) -> tuple[str, ...]:
+        """lm-eval's extra, and Ray, by which its ``vllm`` runs several copies from 0.4.12 on."""
+        copies = ("ray",) if settings.data_parallel_size > 1 else ()
+        return ("lm-eval[vllm]", *copies)
+
     def resolve(self, settings: Settings) -> Backend:
         """A single copy of a model runs in this process. Several copies are served."""
         return _ServedVllm(VllmServe()) if settings.data_parallel_size > 1 else self
@@ -72,10 +77,12 @@ class Vllm(LmEvalBackend):
     def warnings(self, settings: Settings) -> tuple[str, ...]:
         if settings.data_parallel_size == 1:
             return ()
+        copies, gpus = settings.data_parallel_size, self.gpus(settings)
         return (
-            f"data_parallel_size: {settings.data_parallel_size}: set 1 for the printed command. With more copies "
-            "lm_eval 0.4.12 and later needs `ray` and loads the weights again at every call, and 0.4.11 is reported to "
-            "hang. `meta-eval run` serves all copies itself",
+            f"data_parallel_size: {copies}: `meta-eval run` serves {copies} copies itself. The printed command hands "
+            "it to lm_eval, which from 0.4.12 on needs `ray` and loads the weights again at every call; 0.4.11 is "
+            "reported to hang. For that command set data_parallel_size to 1; with tensor_parallel_size: "
+            f"{gpus} a single copy uses all {gpus} GPUs",
         )
 
 

@@ -21,5 +21,8 @@ class VllmVlm(LmEvalModel):
     def arguments(self, settings: Settings) -> dict[str, object]:
         return Vllm().arguments(settings)
 
+    def list_installs(self, settings: Settings) -> tuple[str, ...]:
+        return Vllm().list_installs(settings)
+
     def warnings(self, settings: Settings) -> tuple[str, ...]:
         return Vllm().warnings(settings)
