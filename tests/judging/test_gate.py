@@ -452,3 +452,21 @@ def test_a_margin_that_may_be_meant_as_a_share_has_one_note(tmp_path: Path, text
     (tmp_path / "g.yaml").write_text(text)
     done = cli("compare", "a", "b", "--gate", "g.yaml", cwd=tmp_path)
     assert done.stderr.count("is 0.01 points, not 1 percent") == said
+
+
+@pytest.mark.parametrize("others", [(), ("c",)])
+def test_a_task_that_the_gate_leaves_out_is_named_once_and_not_called_undecided(
+    tmp_path: Path, others: Sequence[str]
+) -> None:
+    for count, folder in enumerate("abc", 600):
+        write_run(tmp_path / folder, right(count))
+        write_run(tmp_path / folder, right(count), task="meta_other", time="2026-01-02T03-04-06")
+    (tmp_path / "g.yaml").write_text("tasks: {-meta_other: {}}\n", encoding="utf-8")
+    done = cli("compare", "a", "b", *others, "--gate", "g.yaml", "--json", cwd=tmp_path)
+    text = cli("compare", "a", "b", *others, "--gate", "g.yaml", cwd=tmp_path, COLUMNS="300").stdout
+    assert text.count("eft out by the gate: meta_other") == 1
+    assert not re.search(r"meta_other +undecided", text)
+    if not others:
+        tasks = {task["name"]: task for task in json.loads(done.stdout)["tasks"]}
+        assert tasks["meta_other"]["not_compared_reason"] == "left out by the gate"
+        assert tasks["meta_other"]["drop"] is None

@@ -45,7 +45,8 @@ class EndpointNotes:
     """What could not be checked, each a clause."""
 
     def __str__(self) -> str:
-        parts = [("", self.faults), ("as expected: ", self.passed), ("not checked: ", self.unknown)]
+        unknown = [f"{name} ({why})" if why else name for name, _, why in (one.partition(": ") for one in self.unknown)]
+        parts = [("", self.faults), ("as expected: ", self.passed), ("not checked: ", unknown)]
         return "; ".join(f"{name}{', '.join(some)}" for name, some in parts if some)
 
 

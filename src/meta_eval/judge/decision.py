@@ -28,6 +28,9 @@ RECORDED_VERDICTS = f"{META} recorded verdicts"
 NUMBER = "the published number alone"
 RUN_A = "run A"
 
+LEFT_OUT = "left out by the gate"
+"""Why nothing is decided of a task that a gate does not judge."""
+
 
 @dataclass(frozen=True, slots=True)
 class ReferenceScore:
@@ -449,8 +452,11 @@ class RepeatPlan:
     best_possible_margin: float
     """The smallest margin that unlimited repeats could show."""
 
+    supposed: float
+    """The drop that is taken to be true."""
+
     times_docs: float | None
-    """How many times as many docs of this kind would settle it without repeats; None if the estimate is no smaller than
+    """How many times as many docs of this kind would settle it without repeats; None if ``supposed`` is no smaller than
     the margin.
     """
 

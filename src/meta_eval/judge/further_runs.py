@@ -87,6 +87,7 @@ def plan_repeats(tasks: Sequence[TaskPair], weights: Sequence[float], drop: Drop
         runs=tuple((pair.name, count) for pair, count, done in zip(tasks, runs, had, strict=True) if count > done),
         provable_margin=upper,
         best_possible_margin=min(upper, supposed + reach * math.sqrt(math.fsum(part.docs for part in variances))),
+        supposed=supposed,
         times_docs=variance(had) * (reach / (margin - supposed)) ** 2 if supposed < margin else None,
         measured=all(pair.noise is not None for pair in tasks),
     )

@@ -25,7 +25,7 @@ from meta_eval.judge.alarms import INVALID, OF_TWO_SIDES, find_caveats, find_vet
 from meta_eval.judge.caps import note_low_caps
 from meta_eval.judge.cut_answers import raise_cut_more
 from meta_eval.judge.decide import RunDecision, decide_outcome
-from meta_eval.judge.decision import RUN_A, AlarmOccurrence, RaisedAlarm
+from meta_eval.judge.decision import LEFT_OUT, RUN_A, AlarmOccurrence, RaisedAlarm
 from meta_eval.judge.drop_breakdown import break_down_mean_drop, break_down_regraded_drop
 from meta_eval.judge.drops import is_share, measure_task
 from meta_eval.judge.further_runs import advise_second_run
@@ -50,9 +50,6 @@ from meta_eval.judge.run_alarms import find_alarms, find_faults, find_run_origin
 from meta_eval.judge.score_pair import is_score_alone, pair_scores_alone
 from meta_eval.pack.baseline import Baseline
 from meta_eval.pack.manifest import Manifest
-
-LEFT_OUT = "left out by the gate"
-"""Why nothing is decided of a task that a gate does not judge."""
 
 
 def decide_run(
@@ -160,9 +157,7 @@ def decide_pairs(
     breakdown = break_down_mean_drop(
         [(task.drop_breakdown, task.weight) for task in tasks if task.drop_breakdown and task.is_decided]
     )
-    names_left_out = [task.name for task in tasks if task.not_compared_reason == LEFT_OUT]
-    listed = (f"{LEFT_OUT}: {join_names(names_left_out, NAMED)}",) if names_left_out else ()
-    notes = (*listed, *note_low_caps([*averaged, *others], margin, gate.cap_fraction))
+    notes = tuple(note_low_caps([*averaged, *others], margin, gate.cap_fraction))
     if decision.outcome == "SHIP":
         notes = (*notes, *advise_second_run(averaged, margin, gate.cap_fraction or CAP))
     return RunDecision(

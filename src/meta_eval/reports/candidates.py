@@ -403,7 +403,8 @@ def _make_task_table(source: CandidatesReport) -> Table[_TaskRow]:
         for task in (task for task in report.tasks if not task.is_left_out):
             of_tasks.setdefault(task.name, {})[name] = task
     rows = tuple(_list_task_rows(source.baseline, of_tasks))
-    legend = "Percent and points; a positive drop is worse."
+    every = [task for _, report in source.compared for task in report.tasks]
+    legend = f"Percent and points; a positive drop is worse.{text.describe_left_out(every)}"
     if any(len(_list_baselines(tasks)) > 1 for tasks in of_tasks.values()):
         legend += f" Where candidates answered other docs, {source.baseline} has no score of its own."
     return Table("tasks", "Tasks", columns, rows, legend)

@@ -127,6 +127,7 @@ def _drop_legend(report: Report) -> str:
     return (
         f"Percent and points; a positive drop is worse, and at most {100 * decision.margin:g} is allowed{others}. The "
         f"weight is a task's share of the {describe_weights(decision)}.{see}{describe_run_effect(decision)}"
+        f"{text.describe_left_out(report.tasks)}"
     )
 
 

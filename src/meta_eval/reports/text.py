@@ -132,10 +132,13 @@ def describe_repeats(plan: RepeatPlan | None) -> str | None:
     if plan is None:
         return None
     if plan.runs:
-        runs = join_names([f"{task} {count} times" for task, count in plan.runs], NAMED)
-        least = "" if plan.measured else " or more often: how many flips are noise is not measured"
-        return f"to settle it, run the candidate on {runs} in all{least}"
-    docs = "" if plan.times_docs is None else f"; about {_round_up(plan.times_docs)} times as many docs would"
+        runs = join_names([f"{count} runs of {task}" for task, count in plan.runs], NAMED)
+        least = "" if plan.measured else ". More may be needed: one run does not show how many flips are noise"
+        return f"to settle it, run the candidate again until it has, with this run, {runs}{least}"
+    docs = ""
+    if plan.times_docs is not None:
+        lost = f"the true drop is {format_drop(plan.supposed)}" if plan.supposed else "nothing is lost"
+        docs = f"; about {_round_up(plan.times_docs)} times as many docs would, if {lost}"
     return (
         f"repeats may not settle it{docs}. It would pass at a margin of {format_percent(plan.provable_margin)}: choose "
         "a margin before a run, never after it"
@@ -146,6 +149,14 @@ def _round_up(times: float) -> str:
     """Two digits: ``1.6``, ``24``, ``480``."""
     unit = 10.0 ** (math.floor(math.log10(times)) - 1)
     return f"{math.ceil(times / unit) * unit:,.{1 if times < 10 else 0}f}"
+
+
+def describe_left_out(tasks: Iterable[TaskDecision]) -> str:
+    """The tasks that a gate does not judge, a sentence behind others; empty if there are none."""
+    from meta_eval.judge.decision import LEFT_OUT
+
+    names = sorted({task.name for task in tasks if task.not_compared_reason == LEFT_OUT})
+    return f" {LEFT_OUT[:1].upper()}{LEFT_OUT[1:]}: {join_names(names, NAMED)}." if names else ""
 
 
 def explain_outcome(task: TaskDecision) -> str | None:

@@ -83,8 +83,8 @@ def test_a_name_of_the_recipe_that_is_another_here_gets_one_note() -> None:
 def test_several_copies_are_noted_with_what_serves_them_and_what_the_command_needs() -> None:
     done = cli("prepare", *_SAMPLE, "--set", "data_parallel_size=4")
     note = " ".join(done.stderr.split())
-    assert "`meta-eval run` serves 4 copies itself" in note
-    assert "set data_parallel_size to 1; with tensor_parallel_size: 4 a single copy uses all 4 GPUs" in note
+    assert "`meta-eval run` serves the 4 copies itself" in note
+    assert "prepare again with `--set data_parallel_size=1 --set tensor_parallel_size=4`" in note
 
 
 def test_a_tokenizer_folder_that_is_missing_is_noted() -> None:

@@ -79,10 +79,10 @@ class Vllm(LmEvalBackend):
             return ()
         copies, gpus = settings.data_parallel_size, self.gpus(settings)
         return (
-            f"data_parallel_size: {copies}: `meta-eval run` serves {copies} copies itself. The printed command hands "
-            "it to lm_eval, which from 0.4.12 on needs `ray` and loads the weights again at every call; 0.4.11 is "
-            "reported to hang. For that command set data_parallel_size to 1; with tensor_parallel_size: "
-            f"{gpus} a single copy uses all {gpus} GPUs",
+            f"data_parallel_size: {copies}: as it is printed, the command may hang (lm-eval 0.4.11), or needs `ray` "
+            "and loads the weights again for each batch of requests (from 0.4.12 on). To paste it, prepare again with "
+            f"`--set data_parallel_size=1 --set tensor_parallel_size={gpus}`: one copy on all {gpus} GPUs. "
+            f"`meta-eval run` serves the {copies} copies itself",
         )
 
 
