@@ -243,8 +243,12 @@ class _Handler(BaseHTTPRequestHandler):
         if fault == "refused":
             self.refuse(400, "this prompt is not to my liking")
             return
-        if fault == "hangs":
+        if fault == "hangs":  # whoever asked gives up before, and asks again
+            with fake.lock:
+                fake.now -= 1
             fake.stopping.wait(30)
+            with fake.lock:
+                fake.now += 1
             self.close_connection = True
             return
         time.sleep(random.random() * 0.1 if fault == "another order" else fake.seconds)

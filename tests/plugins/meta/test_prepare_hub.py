@@ -95,7 +95,7 @@ def manifest(folder: Path) -> dict[str, Any]:
 def test_a_pack_from_the_hub_records_the_commits_and_no_secret(hub: FakeHub, tmp_path: Path) -> None:
     done = run(hub, tmp_path, "tasks=meta_gpqa_cot,meta_math_hard")
     assert done.returncode == 0, done.stderr
-    assert "verdicts: verified meta_math_hard; with a compared grader meta_gpqa_cot" in done.stderr
+    assert "how our graders were checked: verified meta_math_hard; with a compared grader meta_gpqa_cot" in done.stderr
     written = manifest(tmp_path)
     assert written["tasks"]["meta_gpqa_cot"]["dataset_revision"] == hub.heads[EVALS]
     assert written["tasks"]["meta_gpqa_cot"]["dataset_config"] == f"{STEM}__gpqa__details"
