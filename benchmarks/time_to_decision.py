@@ -204,8 +204,8 @@ def write_config(folder: Path, model: Path, record: Path, tasks: Path, *, at_onc
     folder.mkdir()
     tree = {
         "model_name": str(model), "evals_dataset": str(record), "tasks": "recorded", "template_dir": str(tasks),
-        "backend": "llamacpp", "tokenizer": str(tasks.parent / "tokenizer"), "max_model_len": 512, "concurrency": at_once,
-        "margin": MARGIN, "model_args": {"n_threads": 1},
+        "backend": "llamacpp", "tokenizer": str(tasks.parent / "tokenizer"), "max_model_len": 512,
+        "margin": MARGIN, "concurrency": at_once, "model_args": {"n_threads": 1},
         "work_dir": str(folder / "work_dir"), "output_path": str(folder / "eval_results"),
     }  # fmt: skip
     file = folder / "eval_config.yaml"
