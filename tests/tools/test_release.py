@@ -77,7 +77,7 @@ def test_a_release_names_its_repository_and_its_readme_links_to_files_of_its_ver
     assert all(link.startswith("https://") for link in links)
     of_files = f"https://github.com/owner/name/blob/v{project['version']}/"
     files = [link.removeprefix(of_files) for link in links if link.startswith(of_files)]
-    assert "docs/quickstart.md" in files
+    assert "CONTRIBUTING.md" in files
     assert all((REPOSITORY / file).exists() for file in files)
     again = address_tool("https://github.com/owner/name", str(tmp_path))
     assert (again.returncode, again.stderr) == (
