@@ -39,7 +39,8 @@ def _row(parameter: Any) -> dict[str, str]:
     if parameter.param_type_name == "argument":
         name = (parameter.metavar or parameter.name).strip("[]{}").removesuffix("…")
         return {"name": name, "text": parameter.help or "", "default": ""}
-    complete_help(parameter)
+    if "{views}" in (parameter.help or ""):
+        complete_help(parameter)
     names = ", ".join((*parameter.opts, *parameter.secondary_opts))
     kind = "" if parameter.is_flag or not parameter.metavar else f" {parameter.metavar}"
     return {"name": f"{names}{kind}", "text": parameter.help or "", "default": _default(parameter)}

@@ -86,10 +86,11 @@ def _print_help(option: Any) -> Any:
 
     def show(context: Any, _option: Any, is_set: bool) -> None:
         if is_set and not context.resilient_parsing:
-            from meta_eval.cli.options import complete_help
-
             for parameter in context.command.params:
-                complete_help(parameter)
+                if "{views}" in (getattr(parameter, "help", None) or ""):  # the import takes time
+                    from meta_eval.cli.options import complete_help
+
+                    complete_help(parameter)
             print_result(context.get_help())
             context.exit()
 

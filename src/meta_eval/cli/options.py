@@ -47,11 +47,10 @@ SHARES_AS_JSON: bool = typer.Option(False, "--json", help="Print one JSON object
 
 def complete_help(parameter: Any) -> None:
     """Name the views that are installed in the help of an option, when help is shown: to find them takes time."""
-    if "{views}" in (getattr(parameter, "help", None) or ""):
-        from meta_eval.base.extensions import find_extensions
+    from meta_eval.base.extensions import find_extensions
 
-        names = sorted({*_SHIPPED_VIEWS, *find_extensions("meta_eval.views")})
-        parameter.help = parameter.help.replace("{views}", ", ".join(names))
+    names = sorted({*_SHIPPED_VIEWS, *find_extensions("meta_eval.views")})
+    parameter.help = parameter.help.replace("{views}", ", ".join(names))
 
 
 def pack_folder(pack: Path | None, config: Path, *, hint: str = "Name its folder") -> Path:
