@@ -243,3 +243,11 @@ def test_the_flips_are_lines_with_the_side_that_is_right(tmp_path: Path) -> None
         ("meta_some", 1, "B"), ("meta_some", 2, "A"),
     ]  # fmt: skip
     assert all(flip["doc_hash"] and flip["extracted"].keys() == {"A", "B"} for flip in flips)
+
+
+def test_a_view_of_two_runs_says_that_it_shows_no_several_candidates(tmp_path: Path) -> None:
+    for count, folder in enumerate("abc", 10):
+        write_run(tmp_path / folder, [1.0] * count + [0.0] * 10)
+    done = cli("compare", "a", "b", "c", "--view", "flips=f.jsonl", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "shows only compare, not candidates. Compare one candidate at a time" in " ".join(done.stderr.split())

@@ -32,7 +32,7 @@ WHOLE_CHANGE = 0.5
 # Non-inferiority margin of a score. Meta's recipe saw the score of the same model change by about a point between runs,
 # and quantisation papers call a point or a percent lossless.
 MARGIN = 0.01
-# The largest drop that SHIP may leave open in a task. Nobody calls a copy that lost five points the same, and the mean
+# No SHIP if a task may have lost more. Nobody calls a copy that lost five points the same, and the mean
 # misses three in four models that lose five points of GPQA's 448 docs.
 CAP = 0.05
 # With many flips an identical copy would reach the cap. Then the cap is the value that all identical copies except this

@@ -180,7 +180,7 @@ def _remarks(task: TaskDecision) -> tuple[str, ...]:
 
 
 def make_score_table(report: Report) -> Table[Score]:
-    """Each score with the published number that it answers, and what the baseline is from that."""
+    """Each score with the published number that it is compared with, and what the baseline is from that."""
     published_word = report.published_label.split(" ")[0] or "published"
     has_baseline = any(_get_baseline_difference(score) is not None for task in report.tasks for score in task.scores)
     hidden = {} if report.published_label else dict.fromkeys(("html", "markdown", "terminal"), "")

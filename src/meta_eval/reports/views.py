@@ -169,7 +169,9 @@ def find_view(name: str, document_type: str) -> View:
         _SHIPPED[name]() if name in _SHIPPED else load_extension(others[name], View, document_types=(frozenset, set))
     )
     if view.document_types and document_type not in view.document_types:
-        raise ConfigError(f"the view {name} shows only {', '.join(sorted(view.document_types))}", where="--view")
+        what = f"the view {name} shows only {', '.join(sorted(view.document_types))}, not {document_type}"
+        hint = "Compare one candidate at a time" if document_type == "candidates" else None
+        raise ConfigError(what, where="--view", hint=hint)
     return view
 
 
