@@ -34,6 +34,7 @@ GATED = (
         ("RuntimeError: CUDA driver version is insufficient for CUDA runtime version", "CUDA driver", "nvidia-smi"),
         ("RuntimeError: The NVIDIA driver on your system is too old (found version 11040)", "CUDA driver", "driver"),
         ("RuntimeError: Failed to infer device type", "no GPU", "CUDA_VISIBLE_DEVICES"),
+        ("RuntimeError: Device string must not be empty", "no GPU", "CUDA_VISIBLE_DEVICES"),
         ("OSError: [Errno 28] No space left on device", "disk is full", "kept"),
     ],
 )  # fmt: skip
@@ -57,6 +58,30 @@ def test_what_is_unknown_is_shown_with_the_end_of_the_log(tmp_path: Path) -> Non
     assert "the last one" in error.what
     assert sum("line " in note for note in notes) == 7
     assert not any("\x1b" in note for note in [*notes, str(error)])
+
+
+_PARENT = "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}"
+
+
+@pytest.mark.parametrize("in_process", [False, True])
+def test_the_cause_is_that_of_the_process_that_failed_first(tmp_path: Path, in_process: bool) -> None:
+    """vLLM's parent process knows only that its child ended."""
+    log = tmp_path / "serve.log"
+    log.write_text(
+        "(APIServer pid=31) WARNING 11-27 14:16:19 [system_utils.py:299] may cause fd limit errors like `OSError: no`\n"
+        "(EngineCore pid=32) ERROR 11-27 14:16:41 [core.py:1330]     from flashinfer import (\n"
+        "(EngineCore pid=32) ERROR 11-27 14:16:41 [core.py:1330] ModuleNotFoundError: No module named 'flashinfer'\n"
+        "(EngineCore pid=32) Process EngineCore:\n"
+        f"(APIServer pid=31) {_PARENT}\n"
+    )
+    error = diagnose_engine(RuntimeError(_PARENT) if in_process else None, log, where="vllm serve")
+    assert error.what == "ModuleNotFoundError: No module named 'flashinfer'"
+
+
+def test_without_another_cause_the_line_that_points_to_it_is_shown(tmp_path: Path) -> None:
+    log = tmp_path / "serve.log"
+    log.write_text(f"INFO starting\n(APIServer pid=31) {_PARENT}\n")
+    assert "root cause above" in diagnose_engine(None, log, where="vllm serve").what
 
 
 def test_what_left_no_log_is_told_by_itself(tmp_path: Path) -> None:

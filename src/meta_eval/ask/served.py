@@ -54,7 +54,7 @@ _KNOWN: tuple[tuple[str, str, str], ...] = (
         "Install a build for the driver that `nvidia-smi` shows, or a newer driver",
     ),
     (
-        r"Failed to infer device type|No CUDA GPUs are available|Found no NVIDIA driver",
+        r"Failed to infer device type|No CUDA GPUs are available|Found no NVIDIA driver|Device string must not be empty",
         "there is no GPU here that the engine can use",
         "Check nvidia-smi and CUDA_VISIBLE_DEVICES, or use another backend",
     ),
@@ -96,7 +96,7 @@ def diagnose_engine(
     if status is not None and (killed := _describe_signal(status)):
         return BackendError(f"ended ({status}: {killed})", where=where, hint=f"Its log: {log_file}")
     last = message or next((line for line in reversed(tail.splitlines()) if line.strip()), "it ended")
-    return _with_log(last[:500], None, tail, log_file, where)
+    return _with_log(_find_cause(last, tail)[:500], None, tail, log_file, where)
 
 
 class counting_saved:  # noqa: N801 (it stands in a `with`, as a verb)
@@ -120,6 +120,19 @@ class counting_saved:  # noqa: N801 (it stands in a `with`, as a verb)
             rerun = f"{saved:,} of {total:,} answers are saved: rerun the same command"
             error.hint = f"{error.hint}. {rerun}" if error.hint else rerun
             error.args = (str(error),)
+
+
+_POINTS_UP = "root cause above"
+# The last line of a traceback, without what a process writes before each line.
+_RAISED = re.compile(r"^(?:\([^)\n]*\) )?(?:ERROR .*?\] )?((?:\w+\.)*\w+(?:Error|Exception): .*)$", re.MULTILINE)
+
+
+def _find_cause(last: str, log_text: str) -> str:
+    """What the engine's own process raised, if ``last`` is vLLM's line that points to it."""
+    if _POINTS_UP not in last:
+        return last
+    raised = [text for text in _RAISED.findall(log_text) if _POINTS_UP not in text]
+    return raised[-1] if raised else last
 
 
 def _describe_signal(status: int) -> str | None:
