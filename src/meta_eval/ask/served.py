@@ -54,7 +54,8 @@ _KNOWN: tuple[tuple[str, str, str], ...] = (
         "Install a build for the driver that `nvidia-smi` shows, or a newer driver",
     ),
     (
-        r"Failed to infer device type|No CUDA GPUs are available|Found no NVIDIA driver|Device string must not be empty",
+        r"Failed to infer device type|No CUDA GPUs are available|Found no NVIDIA driver|"
+        r"Device string must not be empty",
         "there is no GPU here that the engine can use",
         "Check nvidia-smi and CUDA_VISIBLE_DEVICES, or use another backend",
     ),
