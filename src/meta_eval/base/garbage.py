@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,7 +22,13 @@ def collect_seldom() -> Iterator[None]:
     try:
         yield
     finally:
-        if not gc.get_freeze_count():  # what others froze stays frozen
+        if not _others_froze():
             gc.freeze()
             gc.unfreeze()
         gc.set_threshold(*before)
+
+
+@functools.cache
+def _others_froze() -> bool:
+    """Whether the program froze objects, which then stay so. It counts them all, so that it is asked once."""
+    return gc.get_freeze_count() > 0
