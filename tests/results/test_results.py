@@ -346,7 +346,7 @@ def test_a_file_with_fewer_docs_than_the_results_say(tmp_path: Path) -> None:
 
 def test_samples_and_results_that_disagree(tmp_path: Path) -> None:
     folder = write_run(tmp_path, [1, 0, 1])
-    edit(folder / SAMPLES, lambda lines: [line.replace(b'"exact_match": 1.0', b'"exact_match": 0.0') for line in lines])
+    edit(folder / SAMPLES, lambda lines: [line.replace(b'"exact_match":1.0', b'"exact_match":0.0') for line in lines])
     with pytest.raises(
         ResultsError, match=r"exact_match,strict-match is 0\.000000 over these samples, and 0\.666667 in"
     ):
