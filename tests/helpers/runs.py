@@ -219,7 +219,7 @@ def _encode(line: Mapping[str, Any]) -> bytes:
     """Encode as `json` does, which is slow, where orjson made a null of what is no None: of NaN."""
     text = orjson.dumps(line)
     values = [*line.values(), *(line["doc"].values() if isinstance(line.get("doc"), dict) else ())]
-    nones = sum(value is None or isinstance(value, list) and value.count(None) for value in values)
+    nones = sum(value is None or (isinstance(value, list) and value.count(None)) for value in values)
     if text.count(b"null") == nones:
         return text
     return json.dumps(line, ensure_ascii=False).encode()
