@@ -7,25 +7,25 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 
 
 @contextmanager
-def generate_server(*, fails_each: int) -> Iterator[tuple[str, list[int]]]:
-    """Yield its address and the list of its statuses. Every ``fails_each``-th request fails once."""
+def generate_server(*, fails_each: int, about: bytes = b'{"version": "1.0"}') -> Iterator[tuple[str, list[int]]]:
+    """Yield its address and the list of its statuses. Every ``fails_each``-th request fails once; ``about`` is what it
+    says of itself."""
     statuses: list[int] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers["Content-Length"]))
             statuses.append(500 if len(statuses) % fails_each == fails_each - 1 else 200)
-            self._say(statuses[-1], {"generated_text": "The best answer is A."} if statuses[-1] == 200 else {})
+            answer = {"generated_text": "The best answer is A."} if statuses[-1] == 200 else {}
+            self._say(statuses[-1], json.dumps(answer).encode())
 
         def do_GET(self) -> None:
-            self._say(200, {"version": "1.0"})
+            self._say(200, about)
 
-        def _say(self, status: int, tree: dict[str, Any]) -> None:
-            body = json.dumps(tree).encode()
+        def _say(self, status: int, body: bytes) -> None:
             self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()

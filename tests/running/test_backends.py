@@ -128,6 +128,35 @@ def test_servers_of_other_words_have_the_lanes_and_retries_of_the_shipped_ones(
     assert output["asked"] == (first + second).count(200), "each answer once"
 
 
+@pytest.mark.plugin("meta")
+@pytest.mark.parametrize("others", [0, 1])
+def test_an_address_of_another_kind_of_server_is_one_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, others: int
+) -> None:
+    offer(monkeypatch, registry.ENTRY_POINTS, generate=load_example("generate_backend").GenerateBackend())
+    with (
+        generate_server(fails_each=50, about=b"<!doctype html><p>Welcome") as (page, asked),
+        generate_server(fails_each=50) as (server, _),
+    ):
+        urls = ",".join([page, *[server] * others])
+        words = ["--set", "backend=generate", "--set", "model_args={}", "--set", f"base_url={urls}"]
+        done = go("run", tmp_path, "--no-canary", "--no-report", *words, tasks=TEXTS)
+    assert (done.returncode, asked) == (2, [])
+    said = " ".join(done.stderr.split())
+    assert f"{page}: is not the kind of server that backend generate asks: a response that is an HTML page" in said
+
+
+@pytest.mark.plugin("meta")
+def test_a_backend_whose_server_nobody_starts_names_no_command_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offer(monkeypatch, registry.ENTRY_POINTS, generate=load_example("generate_backend").GenerateBackend())
+    done = go("run", tmp_path, "--set", "backend=generate", "--set", "model_args={}", tasks=TEXTS)
+    assert done.returncode == 2
+    said = " ".join(done.stderr.split())
+    assert "base_url: is not set. Start a server and name its address" in said
+
+
 @pytest.mark.usefixtures("module")
 def test_doctor_checks_what_it_says_it_can_answer() -> None:
     done = cli("doctor", "--backend", "function", "--model-args", "function=own:answer", "--json")

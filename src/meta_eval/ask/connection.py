@@ -65,6 +65,7 @@ class Connection(ABC):
 
         Raises:
             CutError, Failed: It does not answer now.
+            GarbledError: It is another kind of server.
             BackendError: It lacks something that is needed.
         """
 

@@ -205,10 +205,8 @@ class ServersClient(Client, Generic[_Server]):
             if not urls:
                 engine = self.backend.args_of if self.backend.can_serve else ""
                 start = f"; or let the run start {engine} with `serve: true`" if engine else ""
-                hint = (
-                    "Start a server (`meta-eval prepare` prints the command) and name its address, such as "
-                    f"http://localhost:8000/v1{start}"
-                )
+                printed = " (`meta-eval prepare` prints the command)" if self.backend.can_serve else ""
+                hint = f"Start a server{printed} and name its address, such as http://localhost:8000/v1{start}"
                 raise BackendError("is not set", where="base_url", hint=hint)
             self._on_loop(self._connect(urls))
         except BaseException:
@@ -289,6 +287,12 @@ class ServersClient(Client, Generic[_Server]):
         for server, fault in zip(self._servers, met, strict=True):
             if fault is None:
                 server.up.set()
+            elif isinstance(fault, GarbledError):
+                raise BackendError(
+                    f"is not the kind of server that backend {self.backend.name} asks: {fault}",
+                    where=server.url,
+                    hint="Name the right address with base_url, or another backend",
+                )
             elif not isinstance(fault, (CutError, Failed)):
                 raise fault
             elif len(faults) < len(self._servers):
@@ -408,7 +412,7 @@ class ServersClient(Client, Generic[_Server]):
                     raise ended
                 try:
                     await server.meet()
-                except (CutError, Failed) as fault:
+                except (CutError, GarbledError, Failed) as fault:
                     if not attempt:
                         log.warning(f"{server.url} does not answer ({fault}): waiting for it")
                     patience = min(_PATIENCE, self.settings.request_timeout)

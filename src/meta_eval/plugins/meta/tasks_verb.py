@@ -75,7 +75,8 @@ def _list(chosen: ListOptions, *, as_json: bool) -> None:
         out = make_result_console()
         out.print(_table(lines, with_numbers=datasets is not None, wide=out.width >= _WIDE))
         groups = list_groups(folder, datasets)
-        out.print(Text(f"{plural(len(lines), 'task')}, and {plural(len(groups), 'group')}: {', '.join(groups)}"))
+        of_groups = f", and {plural(len(groups), 'group')}: {', '.join(groups)}" if groups else ""
+        out.print(Text(f"{plural(len(lines), 'task')}{of_groups}"))
 
 
 @app.command("show", short_help="Print the template of a task and its first doc.")
