@@ -1,7 +1,8 @@
 """The deletion test: does everything else work when plug-ins are deleted?
 
 It copies the repository, deletes the folders of some plug-ins with their tests, pages and entry points, installs the
-copy beside the packages of this environment, writes the generated pages anew, and runs the tests.
+copy beside the packages of this environment, writes the generated pages anew, checks the contracts of imports, and runs
+the tests.
 
     python tools/without_plugins.py meta             # one plug-in: the tests of the core that are near plug-ins
     python tools/without_plugins.py --each           # each alone; those that only read logs of a harness, together
@@ -120,10 +121,11 @@ def check_without(names: Sequence[str], pytest_arguments: Sequence[str]) -> bool
             ).returncode
 
         is_generated = run("tools/write_pages.py")
+        is_kept = run("-c", "import sys, importlinter.cli; sys.exit(importlinter.cli.lint_imports())")
         # Few tests are done sooner by a process that imports everything once.
         workers = () if pytest_arguments == NEAR else ("-n", "2", "--dist", "loadfile")
         arguments = ["-m", NOT_ENGINES, *workers, "-p", "no:cacheprovider", *pytest_arguments]
-        is_green = run("-m", "pytest", *arguments) and is_generated
+        is_green = run("-m", "pytest", *arguments) and is_generated and is_kept
         log.seek(0)
         print(f"without {', '.join(names)}\n{log.read()}", flush=True)
         return is_green

@@ -218,7 +218,7 @@ def list_task_docs(name: str, docs: Sequence[DocResult], recorded: Scores, share
         name: Its name.
         docs: Its docs, as the baseline answered them.
         recorded: Their scores, in the metric of the drop.
-        shared: See `shared_questions.find_shared_questions`.
+        shared: See `doc_results.find_shared_questions`.
     """
     scored = [docs[position] for position in recorded.doc_indices]
     right = ScoredRun([[_all_right(doc) for doc in docs]]).scores(recorded.metric_key)

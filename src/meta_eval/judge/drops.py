@@ -79,7 +79,7 @@ def measure_task(pair: TaskPair, gate: Gate, shared: frozenset[str]) -> TaskPair
     Args:
         pair: The task as it was read.
         gate: The rules, with those of each task.
-        shared: See `shared_questions.find_shared_questions`.
+        shared: See `doc_results.find_shared_questions`.
     """
     if not pair.candidate_runs:
         return _describe_missing(pair)

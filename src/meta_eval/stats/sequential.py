@@ -229,7 +229,7 @@ class State:
     """Docs in complete rounds up to the decision."""
 
     complete: bool
-    """Whether all docs were seen without a decision; then `judging.decide` decides on the whole run."""
+    """Whether all docs were seen without a decision; then `judge.decide` decides on the whole run."""
 
     mean: Bounds
     unweighted_mean: Bounds
@@ -348,7 +348,7 @@ class Sequential:
     Docs may arrive in any order. There is a look whenever the next round of the plan is complete, so the same scores
     give the same states after a crash or retry and on another engine. Docs in progress at the decision change nothing.
     If a doc never arrives, there are no further looks: the run goes on to its end and is judged as a whole. The caller
-    handles vetoes (`judging.alarms`).
+    handles vetoes (`judge.alarms`).
 
     Args:
         plan: The plan of all tasks of the gate.
@@ -430,7 +430,7 @@ class Sequential:
         return correct_by_holm([min(1.0, 2 * math.exp(-wealth.beyond)) for wealth in (self._mean, *self._tasks)])
 
     def _decided(self) -> Literal["SHIP", "DON'T SHIP"] | None:
-        """Decide as `judging.decide`, except UNDECIDED, which only a whole run can be."""
+        """Decide as `judge.decide`, except UNDECIDED, which only a whole run can be."""
         tasks = list(self._task_states())
         mean, unweighted = self._mean.bounds.interval, self._unweighted_mean.bounds
         if min(self._beyond()) < ALPHA:

@@ -42,7 +42,9 @@ from meta_eval.plugins.load.engine_figures import parse_metrics
         (["--max-tokens", "0"], "--max-tokens"),
         (["--tasks", "nothing"], "nothing"),
         (["--no-ask"], "no answer is there yet"),
-        (["--set", "backend=recorded", "--set", "tokenizer=null"], "asks no server"),
+        pytest.param(
+            ["--set", "backend=recorded", "--set", "tokenizer=null"], "asks no server", marks=pytest.mark.plugin("stand_in")
+        ),
         (["--set", "base_url=http://127.0.0.1:9/v1"], "does not answer"),
         (["--set", "base_url="], "base_url"),
         (["--set", "no_such_key=1"], "no_such_key"),

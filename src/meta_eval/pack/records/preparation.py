@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from meta_eval.harness.evaluator import Evaluator
 
 
-# Docs whose requests are held at a time, as in `meta_eval.ask.answers.requests`.
+# Docs whose requests are held at a time, as in `meta_eval.ask.request_kinds`.
 _CHUNK = 512
 
 
