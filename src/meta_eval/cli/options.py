@@ -37,7 +37,9 @@ CONFIG: Path = _config()
 CONFIG_OF_PACK: Path = _config(". Not read if you name a PACK")
 PACK: Path | None = typer.Argument(None, metavar="[PACK]", help="The pack. Default: the configuration's work_dir.")
 OVERRIDES: list[str] = typer.Option([], "--set", metavar="KEY=VALUE", help=OVERRIDE)
-VIEWS: list[str] = typer.Option([], "--view", metavar="NAME=FILE", help="Write another view: {views}. Some show a comparison alone.")
+VIEWS: list[str] = typer.Option(
+    [], "--view", metavar="NAME=FILE", help="Write another view: {views}. Some show a comparison alone."
+)
 # Those of `meta_eval.reports.views`, which is slow to import.
 _SHIPPED_VIEWS = ("eval-results", "flips", "html", "json", "markdown", "text")
 
