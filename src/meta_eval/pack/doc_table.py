@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -135,38 +136,24 @@ _FILL: Mapping[type, Any] = {
 
 def have_one_layout(rows: Sequence[Mapping[str, Any]]) -> bool:
     """Whether all rows have the same keys at every level, each with values of a single arrow type."""
-    return all(map(_ColumnKind().takes, rows))
+    return _have_one_type(rows)
 
 
-class _ColumnKind:
-    """The type of a column, at any level. None fits every type."""
-
-    __slots__ = ("inner", "kind")
-
-    def __init__(self) -> None:
-        self.kind: type | tuple[str, ...] | None = None  # the keys of a dict
-        self.inner: list[_ColumnKind] = []  # for each key of a dict; a single item for a list
-
-    def takes(self, value: object) -> bool:
-        """Whether arrow has its type, and the values before it have the same type."""
-        if value is None:
-            return True
-        kind = tuple(value) if isinstance(value, dict) else type(value)
-        if kind != self.kind:
-            if self.kind is not None:
-                return False
-            self.kind, self.inner = kind, [_ColumnKind() for _ in (kind if isinstance(kind, tuple) else (None,))]
-        if isinstance(value, str):
-            return True
-        if isinstance(value, dict):
-            return all(
-                place.takes(item)
-                for place, item in zip(self.inner, value.values(), strict=True)
-                if item is not None and not (place.kind is str and type(item) is str)  # a text among texts, as most are
-            )
-        if isinstance(value, list):
-            return all(map(self.inner[0].takes, value))
-        return not isinstance(value, int) or -(1 << 63) <= value < 1 << 63
+def _have_one_type(column: Sequence[Any]) -> bool:
+    """Whether arrow has a type for all values of a column, at any level. None fits every type."""
+    kinds = set(map(type, column)) - {type(None)}
+    if len(kinds) != 1:
+        return not kinds
+    (kind,) = kinds
+    if issubclass(kind, str):
+        return True
+    values = [value for value in column if value is not None]
+    if issubclass(kind, dict):
+        keys = set(map(tuple, values))
+        return len(keys) == 1 and all(_have_one_type([value[key] for value in values]) for key in keys.pop())
+    if issubclass(kind, list):
+        return _have_one_type(list(chain.from_iterable(values)))
+    return not issubclass(kind, int) or (min(values) >= -(1 << 63) and max(values) < 1 << 63)
 
 
 def encode_parquet(table: pa.Table) -> bytes:
