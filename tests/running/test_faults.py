@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -64,18 +65,45 @@ _PARENT = "RuntimeError: Engine core initialization failed. See root cause above
 
 
 @pytest.mark.parametrize("in_process", [False, True])
-def test_the_cause_is_that_of_the_process_that_failed_first(tmp_path: Path, in_process: bool) -> None:
+@pytest.mark.parametrize(
+    ("raised", "cause"),
+    [
+        ("(EngineCore pid=32) ERROR 11-27 14:16:41 [core.py:1330] ModuleNotFoundError: No module named 'flashinfer'",
+         "ModuleNotFoundError: No module named 'flashinfer'"),
+        ("(EngineCore pid=32) ModuleNotFoundError: No module named 'flashinfer'",
+         "ModuleNotFoundError: No module named 'flashinfer'"),
+        ("(Worker_TP1 pid=33) ERROR 11-27 14:16:41 [multiproc_executor.py:8] ValueError: 9 heads for 2 cards\n"
+         "(EngineCore pid=32) Exception: WorkerProc initialization failed due to an exception in a background process. "
+         "See stack trace for root cause.", "ValueError: 9 heads for 2 cards"),
+        ("[rank0]: torch.distributed.DistBackendError: NCCL error", "torch.distributed.DistBackendError: NCCL error"),
+        ("\x1b[36m(EngineCore pid=32) \x1b[0mException: no such head", "Exception: no such head"),
+        ("(EngineCore pid=32) RuntimeError: " + "x" * 9000, "RuntimeError: " + "x" * 486),
+        ("(EngineCore pid=32) ValueError: key hf_" + "a1b2" * 8, "ValueError: key …"),
+    ],
+)  # fmt: skip
+def test_the_cause_is_that_of_the_process_that_failed_first(
+    tmp_path: Path, in_process: bool, raised: str, cause: str
+) -> None:
     """vLLM's parent process knows only that its child ended."""
     log = tmp_path / "serve.log"
     log.write_text(
         "(APIServer pid=31) WARNING 11-27 14:16:19 [system_utils.py:299] may cause fd limit errors like `OSError: no`\n"
         "(EngineCore pid=32) ERROR 11-27 14:16:41 [core.py:1330]     from flashinfer import (\n"
-        "(EngineCore pid=32) ERROR 11-27 14:16:41 [core.py:1330] ModuleNotFoundError: No module named 'flashinfer'\n"
-        "(EngineCore pid=32) Process EngineCore:\n"
-        f"(APIServer pid=31) {_PARENT}\n"
+        f"{raised}\n(EngineCore pid=32) Process EngineCore:\n(APIServer pid=31) {_PARENT}\n"
     )
     error = diagnose_engine(RuntimeError(_PARENT) if in_process else None, log, where="vllm serve")
-    assert error.what == "ModuleNotFoundError: No module named 'flashinfer'"
+    assert error.what == cause
+
+
+@pytest.mark.parametrize(
+    "text", ["a" * 200_000, "a." * 100_000, "ERROR " + "] a.b" * 50_000, "(" * 200_000, "aError" * 30_000]
+)
+def test_no_log_takes_long_to_be_searched(tmp_path: Path, text: str) -> None:
+    log = tmp_path / "serve.log"
+    log.write_text(f"{text}\n(APIServer pid=31) {_PARENT}\n")
+    began = time.process_time()
+    assert "root cause above" in diagnose_engine(None, log, where="vllm serve").what
+    assert time.process_time() - began < 2
 
 
 def test_without_another_cause_the_line_that_points_to_it_is_shown(tmp_path: Path) -> None:

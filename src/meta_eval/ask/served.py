@@ -123,16 +123,20 @@ class counting_saved:  # noqa: N801 (it stands in a `with`, as a verb)
             error.args = (str(error),)
 
 
-_POINTS_UP = "root cause above"
+# What vLLM's processes say of the death of another one.
+_POINTS_UP = "root cause"
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 # The last line of a traceback, without what a process writes before each line.
-_RAISED = re.compile(r"^(?:\([^)\n]*\) )?(?:ERROR .*?\] )?((?:\w+\.)*\w+(?:Error|Exception): .*)$", re.MULTILINE)
+_RAISED = re.compile(
+    r"^(?:\([^)\n]*\) |\[\w+\]: )?(?:ERROR .*?\] )?((?:\w+\.)*\w*(?:Error|Exception): .*)$", re.MULTILINE
+)
 
 
 def _find_cause(last: str, log_text: str) -> str:
     """What the engine's own process raised, if ``last`` is vLLM's line that points to it."""
     if _POINTS_UP not in last:
         return last
-    raised = [text for text in _RAISED.findall(log_text) if _POINTS_UP not in text]
+    raised = [text for text in _RAISED.findall(_COLOUR.sub("", log_text)) if _POINTS_UP not in text]
     return raised[-1] if raised else last
 
 
