@@ -177,8 +177,8 @@ POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64
 DAMAGES: dict[str, tuple[Callable[[bytes], bytes], bool]] = {
     "cut in a line": (lambda content: content[:-40], False),
     "cut between lines": (lambda content: b"".join(content.splitlines(keepends=True)[:-3]), False),
-    "no metric": (lambda content: content.replace(b'"exact_match": 1.0', b'"other": 1.0'), False),
-    "of another type": (lambda content: content.replace(b'"doc_id": ', b'"doc_id": "x", "y": '), True),
+    "no metric": (lambda content: content.replace(b'"exact_match":1.0', b'"other":1.0'), False),
+    "of another type": (lambda content: content.replace(b'"doc_id":', b'"doc_id":"x","y":'), True),
     "binary": (lambda content: bytes(range(256)) * 8, True),
     "a pointer": (lambda content: POINTER, True),
     "empty": (lambda content: b"", True),
