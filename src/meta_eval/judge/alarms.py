@@ -165,7 +165,7 @@ _LIMIT_OF_ENDPOINT = (
 
 # Kinds that make a comparison invalid.
 INVALID = frozenset(key for key, kind in KINDS.items() if kind.invalid)
-# Kinds of which a run alone says nothing.
+# Kinds that only a comparison of two runs shows.
 OF_TWO_SIDES = frozenset(key for key, kind in KINDS.items() if kind.of_two_sides)
 _NAMED = {kind.name: kind for kind in KINDS.values()}
 

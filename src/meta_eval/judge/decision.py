@@ -152,7 +152,7 @@ class AlarmKind:
     """Whether it makes a comparison invalid, so that it says nothing about the model."""
 
     of_two_sides: bool = False
-    """Whether a run alone says nothing of it."""
+    """Whether only a comparison of two runs shows it. It is then never raised of one of them."""
 
 
 # The kind, as `meta_eval.judge.alarms.KINDS` names it or the name of a kind of a plug-in, and what happened.
