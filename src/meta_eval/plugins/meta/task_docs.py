@@ -114,6 +114,8 @@ DOC_COLUMNS = (
 )  # fmt: skip
 
 _BATCH = 1024  # rows
+# Batches. To return memory after each would cost more, as the next one takes it again, and lower no peak.
+_RELEASED_AFTER = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,7 +305,8 @@ def _in_batches(make_doc: Callable[[SourceRow], SourceRow], rows: Sequence[Sourc
             tables.append(make_table(list(map(make_doc, batch))))
             for row in batch:
                 row.clear()
-            _release_memory()
+            if len(tables) % _RELEASED_AFTER == 0:
+                _release_memory()
         return pa.concat_tables(tables, promote_options="permissive")
     except pa.ArrowException:
         return None
