@@ -25,6 +25,16 @@ print(gc.collect())
 """
 
 
+def test_what_the_program_froze_stays_frozen() -> None:
+    code = (
+        "import gc; from meta_eval.base.garbage import collect_seldom; gc.freeze(); frozen = gc.get_freeze_count()\n"
+        "for _ in range(2):\n    with collect_seldom(): pass\n"
+        "print(frozen > 0, gc.get_freeze_count() >= frozen)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "True True\n"
+
+
 def test_neither_a_block_nor_its_end_searches_what_was_made_in_it() -> None:
     done = subprocess.run([sys.executable, "-c", _BLOCK], capture_output=True, text=True, check=True)
     searches, found = map(int, done.stdout.split())

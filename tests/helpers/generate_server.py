@@ -10,20 +10,28 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 @contextmanager
-def generate_server(*, fails_each: int, about: bytes = b'{"version": "1.0"}') -> Iterator[tuple[str, list[int]]]:
+def generate_server(
+    *, fails_each: int, about: bytes = b'{"version": "1.0"}', cuts: int | None = None
+) -> Iterator[tuple[str, list[int]]]:
     """Yield its address and the list of its statuses. Every ``fails_each``-th request fails once; ``about`` is what it
-    says of itself."""
+    says of itself. The request number ``cuts`` is cut, and then a page stands twice where it says that."""
     statuses: list[int] = []
+    pages: list[bytes] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers["Content-Length"]))
+            if cuts is not None and len(statuses) == cuts:
+                statuses.append(0)
+                pages.extend([b"<html>starting"] * 2)
+                self.connection.shutdown(2)
+                return
             statuses.append(500 if len(statuses) % fails_each == fails_each - 1 else 200)
             answer = {"generated_text": "The best answer is A."} if statuses[-1] == 200 else {}
             self._say(statuses[-1], json.dumps(answer).encode())
 
         def do_GET(self) -> None:
-            self._say(200, about)
+            self._say(200, pages.pop() if pages else about)
 
         def _say(self, status: int, body: bytes) -> None:
             self.send_response(status)

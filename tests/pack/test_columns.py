@@ -7,11 +7,12 @@ import sys
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from places import THOROUGH
 
-from meta_eval.pack.doc_table import make_column, make_table
+from meta_eval.pack.doc_table import have_one_layout, make_column, make_table
 
 texts = st.text(st.characters(codec="utf-8"), max_size=6)
 leaves = [texts, st.booleans(), st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False), st.binary(max_size=2)]
@@ -44,6 +45,36 @@ def test_a_column_is_what_pyarrow_makes(values: list[Any]) -> None:
 def test_a_table_has_the_columns_of_the_first_row() -> None:
     rows = [{"a": "x", "b": None}, {"a": None, "b": [1.5], "c": 1}]
     assert make_table(rows).equals(pa.Table.from_pylist(rows))
+
+
+@pytest.mark.parametrize(
+    ("rows", "alike"),
+    [
+        ([], True),
+        ([{"a": None}, {"a": None}], True),
+        ([{"a": "x"}, {"a": None}], True),
+        ([{"a": "x"}, {"a": 1}], False),
+        ([{"a": 1}, {"a": True}], False),
+        ([{"a": 1}, {"a": 1.0}], False),
+        ([{"a": 1}, {"b": 1}], False),
+        ([{"a": 1, "b": 2}, {"b": 2, "a": 1}], False),
+        ([{"a": 1}, {"a": 1, "b": 2}], False),
+        ([{"a": 2**63 - 1}, {"a": -(2**63)}], True),
+        ([{"a": 1}, {"a": 2**63}], False),
+        ([{"a": -(2**63) - 1}], False),
+        ([{"a": []}, {"a": [None, "x"]}, {"a": None}], True),
+        ([{"a": ["x"]}, {"a": [1]}], False),
+        ([{"a": ["x"]}, {"a": "x"}], False),
+        ([{"a": [[1], [2]]}, {"a": [["x"]]}], False),
+        ([{"a": {"k": 1}}, {"a": {"k": None}}, {"a": None}], True),
+        ([{"a": {"k": 1}}, {"a": {"n": 1}}], False),
+        ([{"a": {"k": 1}}, {"a": {}}], False),
+        ([{"a": [{"k": 1}]}, {"a": [{"k": "x"}]}], False),
+        ([{"a": float("nan")}, {"a": 0.5}], True),
+    ],
+)  # fmt: skip
+def test_rows_have_one_layout_where_arrow_needs_no_type_of_two(rows: list[dict[str, Any]], alike: bool) -> None:
+    assert have_one_layout(rows) is alike
 
 
 def test_pandas_is_not_imported_for_docs_of_the_usual_kinds() -> None:

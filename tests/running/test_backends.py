@@ -147,6 +147,20 @@ def test_an_address_of_another_kind_of_server_is_one_message(
 
 
 @pytest.mark.plugin("meta")
+def test_a_page_of_a_server_that_is_starting_again_is_waited_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offer(monkeypatch, registry.ENTRY_POINTS, generate=load_example("generate_backend").GenerateBackend())
+    monkeypatch.setattr("meta_eval.ask.servers_client.draw_backoff", lambda *_numbers, **_most: 0.0)
+    with generate_server(fails_each=99, cuts=3) as (server, statuses):
+        words = ["--set", "backend=generate", "--set", "model_args={}", "--set", f"base_url={server}"]
+        done = go("run", tmp_path, "--no-canary", "--no-report", "--json", *words, tasks=TEXTS)
+    assert (done.returncode, json.loads(done.stdout)["failed"]) == (0, 0), done.stderr
+    assert statuses.count(0) == 1
+    assert "an HTML page, not JSON): waiting for it" in " ".join(done.stderr.split())
+
+
+@pytest.mark.plugin("meta")
 def test_a_backend_whose_server_nobody_starts_names_no_command_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
