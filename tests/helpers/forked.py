@@ -42,12 +42,13 @@ _LIGHT = (
 )
 _IMPORTED = (
     *_LIGHT, "lm_eval.evaluator", "lm_eval.tasks", "meta_eval.harness.evaluator", "meta_eval.ask.grading",
-    "meta_eval.ask.pipeline",
+    "meta_eval.ask.pipeline", "meta_eval.cli.report", "meta_eval.cli.run", "meta_eval.cli.verify", "scipy.special", "jinja2",
+    "aiohttp",
 )  # fmt: skip
 # What most workers of pytest import sooner or later.
 _TESTING = (
     *_IMPORTED, "pytest", "_pytest.pytester", "xdist.remote", "hypothesis.extra", "hypothesis.strategies", "scipy.optimize",
-    "scipy.stats", "meta_eval.cli.report", "meta_eval.cli.run", "meta_eval.cli.verify",
+    "scipy.stats",
 )  # fmt: skip
 _SETS = {"light": _LIGHT, "all": _IMPORTED, "testing": _TESTING}
 # Names the socket of the shared parent, for workers and what they start.

@@ -292,7 +292,7 @@ def _stamp(root: Path) -> Hashable:
     return tuple(sorted(found))
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=16)
 def _naming(root: Path, stamp: Hashable) -> Sequence[tuple[PurePosixPath, bytes]]:
     """The naming lines of every YAML below a folder that can be a task or a group."""
     candidates = (
@@ -301,7 +301,7 @@ def _naming(root: Path, stamp: Hashable) -> Sequence[tuple[PurePosixPath, bytes]
     return [(file, lines) for file, lines in candidates if lines]
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=16)
 def _folders(root: Path, stamp: Hashable) -> Mapping[PurePosixPath, Set[PurePosixPath]]:
     """The folders below a folder with YAML files that can be tasks, and all folders above them."""
     return {
@@ -310,7 +310,7 @@ def _folders(root: Path, stamp: Hashable) -> Mapping[PurePosixPath, Set[PurePosi
     }
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=16)
 def _texts(root: Path, stamp: Hashable) -> Sequence[tuple[PurePosixPath, bytes]]:  # noqa: ARG001 (of the cache)
     """Every YAML below a folder, read once, including shared files such as ``_some_yaml``."""
     texts = []

@@ -209,6 +209,7 @@ class FolderReader:
         self.place = cache(lambda file: locate_file(root, file))
         self.tree = cache(lambda file: _tree(self.place(file)))
         self.companions = cache(lambda folder: tuple(_companions(root, folder)))
+        self.modules = cache(lambda file: tuple(_modules(self, file)))
         self.within = cache(self._within)
         self.fits_pack = cache(lambda file: is_inside(file.as_posix()))
         self.merged: dict[PurePosixPath, Merged] = {}
@@ -388,21 +389,27 @@ def list_needed_files(reading: FolderReader, yaml_chain: Sequence[PurePosixPath]
     all_files = set(yaml_chain)
     folders: set[PurePosixPath] = set()
     for file in yaml_chain:
-        of_module: dict[str, tuple[str, FunctionRef]] = {}
-        for key, value in reading.tree(file).items():
-            for reference in find_functions(value):
-                of_module.setdefault(reference.module_file, (key, reference))
-        for name, (key, reference) in of_module.items():
-            with locating(f"{reading.root / file}: {key}"):
-                module = _below(reading, file.parent, name)
-                if not reading.place(module).is_file():
-                    raise TemplateError(f"!function {reference}: there is no file {module}")
+        for module in reading.modules(file):
             all_files.add(module)
             if module.parent != PurePosixPath("."):
                 folders |= {module.parent, module.parent.parent / "_common"}
     for folder in folders:
         all_files.update(reading.companions(folder))
-    return tuple(sorted(all_files))
+    return tuple(sorted(all_files, key=lambda file: file.parts))
+
+
+def _modules(reading: FolderReader, file: PurePosixPath) -> Iterator[PurePosixPath]:
+    """The modules of the functions that a YAML names itself."""
+    of_module: dict[str, tuple[str, FunctionRef]] = {}
+    for key, value in reading.tree(file).items():
+        for reference in find_functions(value):
+            of_module.setdefault(reference.module_file, (key, reference))
+    for name, (key, reference) in of_module.items():
+        with locating(f"{reading.root / file}: {key}"):
+            module = _below(reading, file.parent, name)
+            if not reading.place(module).is_file():
+                raise TemplateError(f"!function {reference}: there is no file {module}")
+        yield module
 
 
 def _companions(root: Path, folder: PurePosixPath) -> Iterable[PurePosixPath]:

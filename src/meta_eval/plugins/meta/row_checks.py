@@ -152,7 +152,7 @@ def check_rows(rows: Sequence[SourceRow], place: RowPlace, *, output_type: str, 
     doubtful = [
         (column, fits, type_name)
         for column, fits, type_name in _COLUMNS
-        if column in columns and not all(kind in _EXAMPLES and fits(_EXAMPLES[kind]) for kind in _types(rows, column))
+        if column in columns and not _is_certain(rows, column, fits)
     ]
     for number, row in enumerate(rows):
         _check_types(row, number, place, doubtful)
@@ -168,8 +168,15 @@ def check_rows(rows: Sequence[SourceRow], place: RowPlace, *, output_type: str, 
     )
 
 
-def _types(rows: Sequence[SourceRow], column: str) -> set[type]:
-    return set(map(type, map(itemgetter(column), rows)))
+def _is_certain(rows: Sequence[SourceRow], column: str, fits: Check) -> bool:
+    """Whether the types of a column say that a check takes all of its values."""
+    values = [*map(itemgetter(column), rows)]
+    kinds = set(map(type, values))
+    if list in kinds and fits([""]):
+        lists = values if len(kinds) == 1 else [value for value in values if type(value) is list]
+        if set(map(type, chain.from_iterable(lists))) <= {str}:
+            kinds.discard(list)
+    return all(kind in _EXAMPLES and fits(_EXAMPLES[kind]) for kind in kinds)
 
 
 def _check_types(row: SourceRow, number: int, place: RowPlace, columns: Sequence[tuple[str, Check, str]]) -> None:

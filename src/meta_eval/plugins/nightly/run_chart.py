@@ -317,7 +317,7 @@ def average_run_length(limits: Limits, shift: float = 0.0) -> float:
         shift: How far the scores have dropped, in standard deviations.
     """
     import numpy as np
-    from scipy.stats import norm
+    from scipy.special import ndtr
 
     width = limits.decision / (_STATES - 0.5)  # the first state, 0, has half the width of the others
     centres = np.arange(_STATES) * width
@@ -327,10 +327,10 @@ def average_run_length(limits: Limits, shift: float = 0.0) -> float:
     lower = np.minimum(
         np.where(np.arange(_STATES) == 0, -np.inf, centres - width / 2)[None, :] - centres[:, None], most
     )
-    moves = norm.cdf(upper + limits.allowance - shift) - norm.cdf(lower + limits.allowance - shift)
+    moves = ndtr(upper + limits.allowance - shift) - ndtr(lower + limits.allowance - shift)
     reached = np.floor((centres + most) / width + 0.5).astype(int)
     inside = np.flatnonzero(reached < _STATES)
-    moves[inside, reached[inside]] += norm.sf(MOST - shift)
+    moves[inside, reached[inside]] += ndtr(shift - MOST)
     try:
         length = float(np.linalg.solve(np.eye(_STATES) - moves, np.ones(_STATES))[0])
     except np.linalg.LinAlgError:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Any, NoReturn
 
 from meta_eval.sockets import (
@@ -20,7 +21,6 @@ from meta_eval.sockets import (
     DataFile,
     SourceError,
     describe_error,
-    is_deep,
     locating,
     open_parquet,
     quoted,
@@ -156,17 +156,12 @@ def _json_rows(file: DataFile) -> Iterator[SourceRow]:
             yield row
 
 
-# Far quicker than ``in``, which searches two bytes one by one.
-_ESCAPED = re.compile(rb"\\u")
-
-
 def _json_row(line: bytes) -> SourceRow:
     if len(line) > MAX_FILE:
         raise _bad_line(f"it is longer than {MAX_FILE >> 20} MiB")
     try:
         row = _DECODER.decode(line.decode("utf-8"))
-        if _ESCAPED.search(line):
-            json.dumps(row, ensure_ascii=False).encode("utf-8")
+        is_too_deep = _is_deep(row)
     except UnicodeDecodeError as error:
         raise _bad_line(f"byte {error.start} is not UTF-8") from error
     except UnicodeEncodeError as error:
@@ -175,9 +170,32 @@ def _json_row(line: bytes) -> SourceRow:
         raise _bad_line(f"this is not a JSON object ({describe_error(error)})") from error
     if not isinstance(row, dict):
         raise _bad_line("this is JSON, but not an object")
-    if is_deep(row):
+    if is_too_deep:
         raise _bad_line(f"it is nested more than {MAX_DEPTH} deep")
     return row
+
+
+def _is_deep(row: Any) -> bool:
+    """Whether a row has more than `MAX_DEPTH` levels.
+
+    Raises:
+        UnicodeEncodeError: A text of it holds half of a surrogate pair.
+    """
+    level = [row] if isinstance(row, (dict, list)) else []
+    for _ in range(MAX_DEPTH):
+        below = []
+        for node in level:
+            for value in chain(node, node.values()) if isinstance(node, dict) else node:
+                kind = type(value)
+                if kind is str:
+                    if not value.isascii():
+                        value.encode("utf-8")
+                elif kind is dict or kind is list:
+                    below.append(value)
+        if not below:
+            return False
+        level = below
+    return True
 
 
 def _without_double_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
