@@ -185,8 +185,9 @@ def add_endings(doc: DocResult, sample: Mapping[str, Any], count_tokens: Callabl
         sample: The sample from lm_eval or `meta-eval grade`.
         count_tokens: Counts the tokens of an answer; without it, it is unknown whether long answers were cut.
     """
-    texts, limit = read_outputs(sample), find_limit(sample)
-    if not texts or "allowed_token_ids" in read_settings(sample):  # choices are never cut
+    texts, settings = read_outputs(sample), read_settings(sample)
+    limit = find_limit(settings)
+    if not texts or "allowed_token_ids" in settings:  # choices are never cut
         doc.limit_hit, doc.cuts, doc.recorded_cut = False, (False,), False
         return
     reasons = sample.get("finish_reasons") if len(texts) > 1 else [sample.get("finish_reason")]

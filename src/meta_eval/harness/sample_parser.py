@@ -211,11 +211,12 @@ def read_outputs(sample: Mapping[str, Any]) -> list[str]:
     """Read all outputs of the model, for each repeat; none for a choice by likelihood. A null text is empty."""
     responses: Any = sample["resps"]
     while isinstance(responses, list) and responses:
-        if _is_likelihood(responses[0]) and not read_settings(sample):
-            return []
-        if responses[0] is None or isinstance(responses[0], str):
+        first = responses[0]
+        if first is None or isinstance(first, str):
             return [response or "" for response in responses if response is None or isinstance(response, str)]
-        responses = responses[0]
+        if _is_likelihood(first) and not read_settings(sample):
+            return []
+        responses = first
     return []
 
 
@@ -298,12 +299,11 @@ def read_settings(sample: Mapping[str, Any]) -> dict[str, Any]:
     return settings if isinstance(settings, dict) else {}
 
 
-def find_limit(sample: Mapping[str, Any]) -> int | None:
-    """Find the token limit of an answer: from its generation settings, or else lm-eval's default.
+def find_limit(settings: Mapping[str, Any]) -> int | None:
+    """Find the token limit of an answer in its generation settings; lm-eval's default if they have none.
 
-    None for a doc without a text request.
+    None without settings, as of a likelihood.
     """
-    settings = read_settings(sample)
     if not settings:
         return None
     limit = next((settings[key] for key in _LIMITS if key in settings), MAX_GEN_TOKS)

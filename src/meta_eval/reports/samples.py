@@ -127,7 +127,7 @@ def _answer(
         result.extracted,
         flags,
         tokens,
-        None if likelihoods else sample_parser.find_limit(sample),
+        None if likelihoods else sample_parser.find_limit(sample_parser.read_settings(sample)),
         likelihoods,
         {
             f"{metric},{name}": [value.log_likelihood, value.weight] if isinstance(value, PerplexityParts) else value

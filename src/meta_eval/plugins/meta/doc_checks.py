@@ -119,7 +119,7 @@ def _is_certain(table: pa.Table, column: str, fits: Check) -> bool:
     values = table.column(column)
     of_type = (pa.types.is_string(values.type) and fits("")) or (pa.types.is_boolean(values.type) and fits(True))
     if pa.types.is_list(values.type) and pa.types.is_string(values.type.value_type):
-        of_type = fits([""]) and all(chunk.flatten().null_count == 0 for chunk in values.chunks)
+        of_type = fits([""]) and all(chunk.values.null_count == 0 for chunk in values.chunks)
     return of_type and (values.null_count == 0 or fits(None))
 
 
