@@ -91,18 +91,19 @@ _MODULES = pytest.StashKey[int]()
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """What was collected and imported stays: the garbage collector looks through it no more, a fourth of all CPU time."""
-    gc.collect()
+    """What was collected and imported stays: the garbage collector looks through it no more, a fourth of all CPU time.
+
+    A search for garbage before it takes longer than what it frees is worth.
+    """
     gc.freeze()
     session.stash[_MODULES] = len(sys.modules)
 
 
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """So does what a file of tests has imported. A search for garbage before it takes longer than what it frees is worth."""
+    """So does what a file of tests has imported."""
     many = item.session.stash[_MODULES] + 200
     if nextitem is not None and nextitem.path != item.path and len(sys.modules) > many:
-        gc.freeze()
-        item.session.stash[_MODULES] = len(sys.modules)
+        pytest_collection_finish(item.session)
 
 
 _NUMBERS = itertools.count()

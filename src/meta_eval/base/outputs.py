@@ -51,6 +51,8 @@ def check_outputs(outputs: Iterable[Path | None], inputs: Iterable[Path | None])
 
 
 def _check_kind(path: Path) -> None:
+    if str(path) == "-":  # elsewhere a name of stdout, which has the result anyway
+        raise OutputError("is no file", where="-", hint="Name a file, or read stdout without this option")
     try:
         mode = path.lstat().st_mode
     except OSError:  # missing, or writing will report it
