@@ -62,7 +62,9 @@ def test_a_file_without_a_folder_is_refused_before_any_work(tmp_path: Path) -> N
         check_outputs((tmp_path,), ())
 
 
-@pytest.mark.parametrize("options", [("--html", "-"), ("--html", "./-"), ("--view", "markdown=-"), ("--view", "flips=-")])
+@pytest.mark.parametrize(
+    "options", [("--html", "-"), ("--html", "./-"), ("--view", "markdown=-"), ("--view", "flips=-")]
+)
 def test_what_elsewhere_names_stdout_is_no_file(tmp_path: Path, options: tuple[str, str]) -> None:
     run = write_run(tmp_path / "run", [1, 0, 1])
     done = cli("compare", run, write_run(tmp_path / "other", [1, 0, 0]), *options, cwd=tmp_path)
