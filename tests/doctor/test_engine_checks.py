@@ -64,9 +64,7 @@ def test_a_fault_fails_its_own_check_and_no_other(fault: str, checks: set[str]) 
     assert failed(fault) == checks
 
 
-@pytest.mark.parametrize(
-    ("fault", "check"), few([("strips BOS", BOS), ("adds BOS", BOS), ("cuts prompts", LONG)], 2)
-)
+@pytest.mark.parametrize(("fault", "check"), few([("strips BOS", BOS), ("adds BOS", BOS), ("cuts prompts", LONG)], 2))
 def test_the_answers_tell_it_where_the_engine_counts_no_tokens(fault: str, check: str) -> None:
     assert failed(fault, counts=False) == {check}
 

@@ -196,7 +196,9 @@ def test_a_function_that_cannot_be_imported_is_named(without_much: dict[str, lis
 def test_a_task_that_does_not_load_its_first_doc_is_named(without_much: dict[str, list[Finding]]) -> None:
     result = [check.what for check in without_much["first docs"] if check.status == "failed"]
     assert any("meta_gpqa_cot: KeyError: 'promt'" in what for what in result)
-    assert any("meta_mmlu_pro_instruct: ValueError" in what and "not the file that was prepared" in what for what in result)
+    assert any(
+        "meta_mmlu_pro_instruct: ValueError" in what and "not the file that was prepared" in what for what in result
+    )
 
 
 def test_what_scoring_lacks_is_told_with_its_command(without_much: dict[str, list[Finding]]) -> None:

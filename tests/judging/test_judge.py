@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from command import cli
-from golden import prepare_sample
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from marks import few, thorough
@@ -21,12 +20,12 @@ from runs import (
     entry,
     manifest,
     published,
-    run_lm_eval,
     write_and_read,
     write_and_read_group,
     write_group,
     write_run,
 )
+from shared import replayed_pack
 
 from meta_eval import stats
 from meta_eval.base.errors import ConfigError
@@ -45,8 +44,6 @@ from meta_eval.reports.text import describe_averages as averages_in_words
 from meta_eval.reports.text import explain_outcome, write_headline
 from meta_eval.stats import Drop
 
-TASKS = ["meta_bbh", "meta_gpqa_cot", "meta_ifeval", "meta_mmlu_pretrain"]
-
 
 def half_width(interval: stats.Interval) -> float:
     return (interval.upper - interval.lower) / 2
@@ -54,14 +51,12 @@ def half_width(interval: stats.Interval) -> float:
 
 @pytest.fixture(scope="module")
 def pack(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("prepared") / "work_dir"
-    prepare_sample(folder, TASKS)
-    return folder
+    return replayed_pack(tmp_path_factory)[0]
 
 
 @pytest.fixture(scope="module")
-def replayed(pack: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return read_run([run_lm_eval(pack, TASKS, tmp_path_factory.mktemp("out"))])
+def replayed(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return read_run([replayed_pack(tmp_path_factory)[1]])
 
 
 def right(count: int, n: int) -> list[float]:
