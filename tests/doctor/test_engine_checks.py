@@ -129,12 +129,17 @@ def test_the_line_that_serves_the_model_is_printed_alone() -> None:
     assert done.stdout == f"vllm serve {find_model_folder()} --dtype float32 --max-model-len 4096\n"
 
 
+@pytest.fixture(scope="module")
+def pack(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return prepare(tmp_path_factory.mktemp("prepared") / "pack", "meta_gpqa")
+
+
 @pytest.mark.parametrize(("fault", "code"), [("", 0), ("ignores the end", 1)])
 def test_doctor_asks_the_engine_of_a_whole_pack(
-    fault: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fault: str, code: int, pack: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Alone, or with a pack after the pack, whose backend it is."""
-    pack, asked = prepare(tmp_path / "pack", "meta_gpqa"), []
+    asked = []
 
     def ask(options: EngineOptions) -> EngineChecks:
         asked.append(make_settings(options).backend)

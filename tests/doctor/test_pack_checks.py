@@ -339,7 +339,7 @@ def test_both_sides_know_the_instructions_that_need_punkt() -> None:
     ],
 )
 def test_the_lm_eval_on_path_must_be_of_a_supported_version(
-    version: str, good: bool, pack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    version: str, good: bool, sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "env with a space"
     (folder / "bin").mkdir(parents=True)
@@ -350,7 +350,7 @@ def test_the_lm_eval_on_path_must_be_of_a_supported_version(
     metadata.parent.mkdir(parents=True)
     metadata.write_text(f"Metadata-Version: 2.1\nName: lm_eval\nVersion: {version}\n")
     monkeypatch.setenv("PATH", str(folder / "bin"))
-    check = only([check for check in check_written_pack(pack) if check.name == "lm_eval"])
+    check = only([check for check in check_written_pack(sample) if check.name == "lm_eval"])
     assert check.status == ("passed" if good else "failed")
     assert version in check.what
     if not good:

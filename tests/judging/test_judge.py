@@ -1296,21 +1296,21 @@ def test_several_runs_of_each_side_are_compared_from_the_command_line(tmp_path: 
 
 
 def test_a_second_run_of_a_side_finds_a_smaller_loss(tmp_path: Path) -> None:
-    """Of 541 docs 13 more are lost than won, beside 8 tasks that hold. Ten docs differ between two answers of A."""
+    """Of 541 docs 13 more are lost than won, beside 4 tasks that hold. Ten docs differ between two answers of A."""
     before, after = right(300, 541), flipped(right(300, 541), 24, 11)
     held = right(500, 1000)
     moved = flipped(held, 20, 20)
 
     def write(name: str, small: Sequence[float], seed: int) -> Path:
         args = {"pretrained": "org/Some-Model", "seed": seed}
-        for number in range(9):
+        for number in range(5):
             time = f"2026-01-02T03-{seed:02}-0{number}"
             write_run(tmp_path / name, [1.0] if number else small, task=f"t{number}", time=time, model_args=args)
         return tmp_path / name
 
     a, a2, b = write("a", before, 0), write("a2", flipped(before, 5, 5), 1), write("b", after, 2)
     candidate = enlarged(read_run([b]), moved)
-    gate = Gate(margin=1.5)
+    gate = Gate(margin=2.0)
     alone = compare_runs(enlarged(read_run([a]), held), candidate, gate=gate)
     with_second = compare_runs(enlarged(read_run([a, a2], repeats=True), moved, held), candidate, gate=gate)
     assert (alone.decision.outcome, with_second.decision.outcome) == ("SHIP", "UNDECIDED")

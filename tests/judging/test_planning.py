@@ -41,15 +41,15 @@ def drawn(sizes: dict[str, int], flips: float, rng: np.random.Generator) -> list
 
 def test_the_whole_ships_as_often_as_is_said() -> None:
     """benchmarks/plans.py has the large simulation."""
-    rng, runs = np.random.default_rng(4), 400 if THOROUGH else 50
+    rng, runs, draws = np.random.default_rng(4), 400 if THOROUGH else 30, 80 if THOROUGH else 20
     sizes = {"small": 198, "middle": 448}
-    whole = plan_tasks(plan_of(sizes), 0.03, draws=80 if THOROUGH else 25).whole
+    whole = plan_tasks(plan_of(sizes), 0.03, draws=draws).whole
     assert whole is not None
     assert whole.margin_sure is not None
     drops = [drawn(sizes, 0.04, rng) for _ in range(runs)]
     for allowed, chance in ((0.03, whole.chance), (whole.margin_sure, 0.95)):
         share = sum(decide_outcome(each, allowed).outcome == "SHIP" for each in drops) / runs
-        error = (chance * (1 - chance)) ** 0.5 * (1 / runs + 1 / (80 if THOROUGH else 25)) ** 0.5
+        error = (chance * (1 - chance)) ** 0.5 * (1 / runs + 1 / draws) ** 0.5
         assert abs(share - chance) < 0.02 + 3 * error
 
 

@@ -250,7 +250,7 @@ def test_filters_of_several_tasks_share_one_error_rate(tmp_path: Path, tasks: in
 
 
 @pytest.mark.parametrize(
-    ("tasks", "named"), [(2, "t0, t1"), (3, "t0, t1, t2"), (4, "t0, t1, t2 and 1 more"), (6, "t0, t1, t2 and 3 more")]
+    ("tasks", "named"), [(2, "t0, t1"), (3, "t0, t1, t2"), (4, "t0, t1, t2 and 1 more"), (5, "t0, t1, t2 and 2 more")]
 )
 def test_many_tasks_of_which_answers_were_not_read_are_one_clause(tmp_path: Path, tasks: int, named: str) -> None:
     """What is counted of each stands beside the alarm."""
@@ -259,11 +259,11 @@ def test_many_tasks_of_which_answers_were_not_read_are_one_clause(tmp_path: Path
         rows = {
             f"t{task}": [
                 make_sample(
-                    number, "strict", {"exact_match": float(not unread and number < 60)}, text=f"I say {number}",
+                    number, "strict", {"exact_match": float(not unread and number < 30)}, text=f"I say {number}",
                     extracted="[invalid]" if unread else "5",
                 )
-                for number in range(100)
-                for unread in [is_candidate and number < 7 + task]
+                for number in range(50)
+                for unread in [is_candidate and number < 5 + task]
             ]
             for task in range(tasks)
         }  # fmt: skip
@@ -275,5 +275,5 @@ def test_many_tasks_of_which_answers_were_not_read_are_one_clause(tmp_path: Path
     reasons = [reason for reason in judgement.decision.reasons if NOT_READ in reason]
     assert reasons == [f"{NOT_READ}: {named}"]
     (alarm,) = (alarm for alarm in judgement.alarms if alarm.kind == NOT_READ)
-    counted = [re.findall(r"\d+ of 100 answers", occurrence.note or "") for occurrence in alarm.tasks]
-    assert counted == [[f"{7 + task} of 100 answers"] for task in range(tasks)]
+    counted = [re.findall(r"\d+ of 50 answers", occurrence.note or "") for occurrence in alarm.tasks]
+    assert counted == [[f"{5 + task} of 50 answers"] for task in range(tasks)]
