@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from marks import few
 from stock_runs import Row, make_choice, make_sample, read_stock_run
 
 from meta_eval.judge.decide import RunDecision
@@ -63,8 +64,17 @@ def test_a_score_of_100_is_judged_in_its_own_unit(
     assert own.value == pytest.approx(drop, abs=0.02) and own.value in own.interval
 
 
-@pytest.mark.parametrize(("nats", "outcome"), [(0.05, "SHIP"), (0.3, "UNDECIDED"), (-0.3, "SHIP")])
-@pytest.mark.parametrize("metric", ["word_perplexity", "bits_per_byte", "perplexity"])
+@pytest.mark.parametrize(
+    ("metric", "nats", "outcome"),
+    few(
+        [
+            (metric, nats, outcome)
+            for metric in ("word_perplexity", "bits_per_byte", "perplexity")
+            for nats, outcome in ((0.05, "SHIP"), (0.3, "UNDECIDED"), (-0.3, "SHIP"))
+        ],
+        2,
+    ),
+)
 def test_a_perplexity_is_compared_doc_by_doc(tmp_path: Path, metric: str, nats: float, outcome: str) -> None:
     def rows(extra: float) -> tuple[list[Row], dict[str, float]]:
         costs = [(2.0 + number % 5 / 10 + extra, 20 + number % 9) for number in range(60)]
