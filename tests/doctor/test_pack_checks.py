@@ -165,12 +165,14 @@ NLTK = (
 
 @pytest.fixture(scope="module")
 def without_much(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Finding]]:
-    """What is found, by name, where functions of the pack and libraries that score cannot be imported."""
+    """What is found, by name, where functions of the pack, its first docs and libraries that score cannot be loaded."""
     folder = tmp_path_factory.mktemp("without")
     pack = Path(shutil.copytree(sample, folder / "work_dir"))
     edit(pack / "_common" / "choices.py", "import math\n", "import math\nimport meta_eval\n")
     edit(pack / "ifeval" / "utils.py", "import math\n", "import math\nimport no_such_library\n")
-    edit(pack / "_common" / "rows.py", "def doc_to_text(", "def doc_to_prompt(")
+    edit(pack / "math_hard" / "utils.py", "def process_results(", "def process_all(")
+    edit(pack / "_common" / "rows.py", 'return doc["prompt"]', 'return doc["promt"]')
+    write_docs(pack, "meta_mmlu_pro_instruct", read_docs(pack, "meta_mmlu_pro_instruct")[::-1], seal=False)
     reseal(pack)
     broken = dict.fromkeys(("langdetect", "math_verify", "antlr4"), "raise ImportError('not this version')")
     result: dict[str, list[Finding]] = {}
@@ -186,19 +188,17 @@ def test_a_function_that_cannot_be_imported_is_named(without_much: dict[str, lis
     for yaml, message in (
         ("_choice_yaml", "No module named 'meta_eval'"),
         ("ifeval", "No module named 'no_such_library'"),
-        ("_generative_yaml", "has no function doc_to_text"),
+        ("_math_yaml", "has no function process_results"),
     ):
         assert any(yaml in what and message in what for what in result), (yaml, result)
 
 
-def test_a_task_that_does_not_load_its_first_doc_is_named(tmp_path: Path) -> None:
-    pack = prepare(tmp_path / "work_dir", "meta_gpqa_cot,meta_mmlu_pretrain")
-    edit(pack / "_common" / "rows.py", 'return doc["prompt"]', 'return doc["promt"]')
-    write_docs(pack, "meta_mmlu_pretrain", read_docs(pack, "meta_mmlu_pretrain")[::-1], seal=False)
-    reseal(pack)
-    result = [check.what for check in checks(pack, "first docs") if check.status == "failed"]
+def test_a_task_that_does_not_load_its_first_doc_is_named(without_much: dict[str, list[Finding]]) -> None:
+    result = [check.what for check in without_much["first docs"] if check.status == "failed"]
     assert any("meta_gpqa_cot: KeyError: 'promt'" in what for what in result)
-    assert any("meta_mmlu_pretrain: ValueError" in what and "not the file that was prepared" in what for what in result)
+    assert any(
+        "meta_mmlu_pro_instruct: ValueError" in what and "not the file that was prepared" in what for what in result
+    )
 
 
 def test_what_scoring_lacks_is_told_with_its_command(without_much: dict[str, list[Finding]]) -> None:
@@ -339,7 +339,7 @@ def test_both_sides_know_the_instructions_that_need_punkt() -> None:
     ],
 )
 def test_the_lm_eval_on_path_must_be_of_a_supported_version(
-    version: str, good: bool, pack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    version: str, good: bool, sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "env with a space"
     (folder / "bin").mkdir(parents=True)
@@ -350,7 +350,7 @@ def test_the_lm_eval_on_path_must_be_of_a_supported_version(
     metadata.parent.mkdir(parents=True)
     metadata.write_text(f"Metadata-Version: 2.1\nName: lm_eval\nVersion: {version}\n")
     monkeypatch.setenv("PATH", str(folder / "bin"))
-    check = only([check for check in check_written_pack(pack) if check.name == "lm_eval"])
+    check = only([check for check in check_written_pack(sample) if check.name == "lm_eval"])
     assert check.status == ("passed" if good else "failed")
     assert version in check.what
     if not good:

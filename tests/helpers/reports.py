@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -56,6 +57,7 @@ def score(
     return Score("exact_match,strict-match", averaging, n, value, bounds, of, difference, reason, distance)
 
 
+@functools.cache
 def lost_and_won(lost: int, won: int, docs: int, right: float = 0.5) -> Drop:
     """Return the drop of a task with ``docs`` docs, of which the baseline has the share ``right``."""
     kept = round(right * docs) - lost

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from golden import all_tasks, replay
+from golden import all_tasks, prepare_sample, replay
 from packs import Doc, edit_docs, prepare
+from runs import run_lm_eval
 
 
 def once(temporary: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
@@ -41,6 +42,21 @@ def whole_pack(temporary: pytest.TempPathFactory) -> Path:
         edit_docs(prepare(folder / "work_dir", ",".join(all_tasks())), "meta_human_eval", _end_sooner)
 
     return once(temporary, "whole", make) / "work_dir"
+
+
+# Tasks that differ in kind: with subtasks, with several metrics, by likelihood, and with letters.
+REPLAYED = ("meta_bbh", "meta_gpqa_cot", "meta_ifeval", "meta_mmlu_pretrain", "meta_mmlu_pro_instruct")
+
+
+def replayed_pack(temporary: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Return a pack of these tasks, moved after prepare, and what lm-eval itself wrote of a replay of it."""
+
+    def make(folder: Path) -> None:
+        prepare_sample(folder / "work_dir", REPLAYED)
+        run_lm_eval(folder / "work_dir", REPLAYED, folder / "out")
+
+    folder = once(temporary, "replayed_pack", make)
+    return folder / "work_dir", folder / "out"
 
 
 def _end_sooner(docs: list[Doc]) -> None:

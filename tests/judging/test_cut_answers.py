@@ -25,7 +25,7 @@ from meta_eval.pack.baseline import Baseline
 from meta_eval.reports.text import describe_cut_answers, describe_sampling, write_headline
 from meta_eval.reports.views import HtmlView, MarkdownView, TextView
 
-RIGHT = [1.0] * 600 + [0.0] * 400
+RIGHT = [1.0] * 120 + [0.0] * 80
 
 
 def make_run(folder: Path, verdicts: Sequence[float], cut: Collection[int] = (), ended: str = "length") -> Run:
@@ -42,10 +42,10 @@ def compared(a: Run, b: Run, how: CutAnswers | None = None, **rules: Any) -> Run
     return compare_runs(a, b, gate=Gate(cut_answers=how, **rules))
 
 
-def lost(folder: Path, count: int, cut: bool = True) -> tuple[Run, Run]:
+def lost(folder: Path, count: int, before: Sequence[float] = RIGHT) -> tuple[Run, Run]:
     """A baseline, and a candidate that is the same but for so many right answers, which are cut and wrong."""
-    verdicts = [0.0] * count + RIGHT[count:]
-    return make_run(folder / "a", RIGHT), make_run(folder / "b", verdicts, range(count) if cut else ())
+    after = [0.0] * count + list(before[count:])
+    return make_run(folder / "a", before), make_run(folder / "b", after, range(count))
 
 
 def only(judgement: RunDecision) -> TaskDecision:
@@ -54,7 +54,7 @@ def only(judgement: RunDecision) -> TaskDecision:
 
 
 def test_a_shortfall_that_is_truncation_is_named_first_with_figures(tmp_path: Path) -> None:
-    judgement = compared(*lost(tmp_path, 60))
+    judgement = compared(*lost(tmp_path, 60, RIGHT * 5))
     assert judgement.decision.outcome == "DON'T SHIP"
     first = judgement.decision.caveats[0]
     assert first == (
@@ -69,18 +69,18 @@ def test_a_shortfall_that_is_truncation_is_named_first_with_figures(tmp_path: Pa
 
 def test_where_it_is_unknown_how_the_baselines_answers_ended_none_of_them_is_counted(tmp_path: Path) -> None:
     baseline = write_and_read(tmp_path / "a", RIGHT, line={"resps": [["word " * 300]]})
-    task = only(compared(baseline, make_run(tmp_path / "b", RIGHT, range(30))))
+    task = only(compared(baseline, make_run(tmp_path / "b", RIGHT, range(6))))
     assert task.cut is not None
-    assert (task.cut.docs, task.cut.baseline_docs, task.cut.drop_as_wrong, task.cut.drop_without) == (30, *3 * [None])
+    assert (task.cut.docs, task.cut.baseline_docs, task.cut.drop_as_wrong, task.cut.drop_without) == (6, *3 * [None])
     assert describe_cut_answers(task) == (
-        "30 of 1,000 answers cut, unknown for the baseline. Score: 60.0 with them (57.0 with them as wrong), 58.8 without"
+        "6 of 200 answers cut, unknown for the baseline. Score: 60.0 with them (57.0 with them as wrong), 58.8 without"
     )
 
 
 @pytest.mark.parametrize("how", ["wrong", "unscored"])
 def test_where_it_is_unknown_which_answers_were_cut_nothing_is_decided_by_them(tmp_path: Path, how: CutAnswers) -> None:
     baseline = write_and_read(tmp_path / "a", RIGHT, line={"resps": [["word " * 300]]})
-    candidate = make_run(tmp_path / "b", [0.0] * 60 + RIGHT[60:], range(60))
+    candidate = make_run(tmp_path / "b", [0.0] * 12 + RIGHT[12:], range(12))
     for a, b, whose in ((baseline, candidate, "the baseline"), (candidate, baseline, "the run")):
         message = f"cut_answers: {how} needs to know which answers were cut, and of {whose} that is unknown"
         with pytest.raises(ResultsError, match=message):
@@ -88,45 +88,45 @@ def test_where_it_is_unknown_which_answers_were_cut_nothing_is_decided_by_them(t
 
 
 def test_a_shortfall_that_is_there_without_cut_answers_too_is_not_called_truncation(tmp_path: Path) -> None:
-    verdicts = [0.0] * 60 + RIGHT[60:]
-    judgement = compared(make_run(tmp_path / "a", RIGHT), make_run(tmp_path / "b", verdicts, range(40)))
+    verdicts = [0.0] * 24 + RIGHT[24:]
+    judgement = compared(make_run(tmp_path / "a", RIGHT), make_run(tmp_path / "b", verdicts, range(8)))
     assert "truncation" not in judgement.decision.caveats[0]
-    assert "on the 960 cut in neither" in judgement.decision.caveats[0]
+    assert "on the 192 cut in neither" in judgement.decision.caveats[0]
 
 
 @pytest.mark.parametrize("how", ["graded", "wrong"])
 def test_what_counts_in_the_drop_is_named_and_forbids_nothing_besides(tmp_path: Path, how: CutAnswers) -> None:
-    judgement = compared(*lost(tmp_path, 8), how, margin=3.0)
+    judgement = compared(*lost(tmp_path, 8), how, margin=15.0)
     assert judgement.decision.outcome == "SHIP"
-    assert judgement.decision.caveats[0].startswith("cut answers differ: meta_some (8 of 1,000")
+    assert judgement.decision.caveats[0].startswith("cut answers differ: meta_some (8 of 200")
 
 
 def test_unscored_answers_leave_the_drop_and_more_of_them_forbid_ship(tmp_path: Path) -> None:
-    judgement = compared(*lost(tmp_path, 8), "unscored", margin=3.0)
+    judgement = compared(*lost(tmp_path, 8), "unscored", margin=5.0)
     task = only(judgement)
-    assert (task.drop.value, task.drop.docs) == (0.0, 992)
+    assert (task.drop.value, task.drop.docs) == (0.0, 192)
     assert judgement.decision.outcome == "UNDECIDED"
     assert judgement.decision.reasons[0].startswith("cut answers differ")
 
 
 def test_unscored_answers_of_both_alike_ship(tmp_path: Path) -> None:
-    a, b = make_run(tmp_path / "a", RIGHT, range(50)), make_run(tmp_path / "b", RIGHT, range(2, 52))
-    judgement = compared(a, b, "unscored")
+    a, b = make_run(tmp_path / "a", RIGHT, range(10)), make_run(tmp_path / "b", RIGHT, range(2, 12))
+    judgement = compared(a, b, "unscored", margin=5.0)
     assert (judgement.decision.outcome, judgement.alarms) == ("SHIP", ())
-    assert only(judgement).drop.docs == 948
+    assert only(judgement).drop.docs == 188
 
 
 def test_a_baseline_that_is_cut_more_hides_nothing_where_its_docs_leave(tmp_path: Path) -> None:
     """Where they count, a loss elsewhere may hide behind the gain on them."""
-    a, b = make_run(tmp_path / "a", [0.0] * 60 + RIGHT[60:], range(60)), make_run(tmp_path / "b", RIGHT)
-    assert compared(a, b, "unscored").decision.outcome == "SHIP"
-    graded = compared(a, b)
+    a, b = make_run(tmp_path / "a", [0.0] * 12 + RIGHT[12:], range(12)), make_run(tmp_path / "b", RIGHT)
+    assert compared(a, b, "unscored", margin=5.0).decision.outcome == "SHIP"
+    graded = compared(a, b, margin=5.0)
     assert graded.decision.outcome == "UNDECIDED"
     assert "cut answers differ" in graded.decision.reasons[0]
 
 
 def test_a_cut_answer_that_the_grader_found_right_is_wrong_where_the_user_says_so(tmp_path: Path) -> None:
-    a, b = make_run(tmp_path / "a", RIGHT), make_run(tmp_path / "b", RIGHT, range(30))
+    a, b = make_run(tmp_path / "a", RIGHT), make_run(tmp_path / "b", RIGHT, range(6))
     values = {}
     hows: tuple[CutAnswers, ...] = ("graded", "wrong", "unscored")
     for how in hows:
@@ -135,9 +135,9 @@ def test_a_cut_answer_that_the_grader_found_right_is_wrong_where_the_user_says_s
     sentence = describe_cut_answers(only(compared(a, b)))
     assert sentence is not None
     assert sentence.startswith(
-        "30 of 1,000 answers cut, and 0 of the baseline's. Score: 60.0 with them (57.0 with them as wrong), "
+        "6 of 200 answers cut, and 0 of the baseline's. Score: 60.0 with them (57.0 with them as wrong), "
     )
-    assert "Drop: 3.0 (2.0 to 4.3) with cut answers as wrong, 0.0 (" in sentence
+    assert "Drop: 3.0 (0.5 to 6.5) with cut answers as wrong, 0.0 (" in sentence
 
 
 @pytest.mark.parametrize(("ended", "line"), [("content_filter", {}), ("stop", {"resps": [[" \n"]]})])
@@ -153,7 +153,7 @@ def test_refusals_by_a_filter_and_empty_answers_are_cut_answers(
 
 
 def test_where_the_ending_of_an_answer_is_not_known_no_rate_is_compared(tmp_path: Path) -> None:
-    a, b = lost(tmp_path, 60)
+    a, b = lost(tmp_path, 12)
     unknown = write_and_read(tmp_path / "c", RIGHT, line={"resps": [["word " * 300]]})
     assert only(compared(a, b)).cut is not None
     cut = only(compared(unknown, b)).cut
@@ -167,15 +167,15 @@ def test_the_recorded_answers_are_counted_too(tmp_path: Path) -> None:
     docs = run.tasks["meta_some"].docs
     assert {doc.recorded_cut for doc in docs} == {True}
     answers = tuple(replace(doc, cuts=(None,)) for doc in docs)  # as verify keeps them: verdicts without texts
-    judgement = decide_run(run, manifest(meta_some=entry(1000)), Baseline({"meta_some": (answers,)}, {}))
+    judgement = decide_run(run, manifest(meta_some=entry(200)), Baseline({"meta_some": (answers,)}, {}))
     cut = only(judgement).cut
     assert cut is not None
-    assert (cut.docs, cut.baseline_docs, cut.more and cut.more.value) == (0, 1000, -1.0)
+    assert (cut.docs, cut.baseline_docs, cut.more and cut.more.value) == (0, 200, -1.0)
 
 
 def test_the_pack_says_it_before_the_run_the_gate_of_all_or_of_a_task(tmp_path: Path) -> None:
-    a, b = lost(tmp_path, 60)
-    pack = manifest(meta_some=entry(1000))
+    a, b = lost(tmp_path, 12)
+    pack = manifest(meta_some=entry(200))
     pack = pack.model_copy(update={"run_settings": pack.run_settings.model_copy(update={"cut_answers": "unscored"})})
     runs: list[tuple[Any, Gate, float]] = [
         (pack, Gate(), 0.0),
@@ -188,7 +188,7 @@ def test_the_pack_says_it_before_the_run_the_gate_of_all_or_of_a_task(tmp_path: 
 
 
 def test_where_every_doc_was_cut_nothing_is_left_to_compare(tmp_path: Path) -> None:
-    a, b = make_run(tmp_path / "a", RIGHT), make_run(tmp_path / "b", RIGHT, range(1000))
+    a, b = make_run(tmp_path / "a", RIGHT), make_run(tmp_path / "b", RIGHT, range(200))
     with pytest.raises(ResultsError, match="every doc has an answer that was cut"):
         compared(a, b, "unscored")
 
@@ -320,15 +320,15 @@ def test_answers_that_were_cut_while_thinking_are_no_empty_answers(tmp_path: Pat
 
 
 def test_answers_that_were_cut_while_thinking_are_counted_for_both(tmp_path: Path) -> None:
-    a, b = lost(tmp_path, 60)
-    for run, docs in ((a, 3), (b, 50)):
+    a, b = lost(tmp_path, 12)
+    for run, docs in ((a, 3), (b, 10)):
         for doc in run.tasks["meta_some"].docs[:docs]:
             doc.is_cut_thinking, doc.cuts = True, (True,)
     judgement = compared(a, b)
     assert describe_cut_answers(only(judgement)).startswith(
-        "60 of 1,000 answers cut (50 while thinking), and 3 of the baseline's (3 while thinking). Score:"
+        "12 of 200 answers cut (10 while thinking), and 3 of the baseline's (3 while thinking). Score:"
     )
     assert (
-        "60 of 1,000 answers (50 while thinking), 3 of the baseline's (3 while thinking); "
+        "12 of 200 answers (10 while thinking), 3 of the baseline's (3 while thinking); "
         in (judgement.decision.caveats[0])
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 
 import numpy as np
@@ -18,6 +19,7 @@ from meta_eval.judge.figures import measure_baseline_distance
 from meta_eval.judge.pair import MeasuredFlips, TaskPair
 
 
+@functools.cache
 def drop_of(lost: int, won: int, n: int) -> stats.Drop:
     return stats.paired_drop([1.0] * lost + [0.0] * (n - lost), [0.0] * lost + [1.0] * won + [0.0] * (n - lost - won))
 

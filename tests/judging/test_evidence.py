@@ -18,7 +18,7 @@ from meta_eval.judge import evidence
 from meta_eval.sockets import AlarmKind, AlarmOccurrence, Condition, Evidence, EvidenceCase, Findings
 
 EXAMPLE = REPOSITORY / "examples" / "length_evidence.py"
-EQUAL = [1.0] * 240 + [0.0] * 160
+EQUAL = [1.0] * 60 + [0.0] * 40
 
 
 def offer(monkeypatch: pytest.MonkeyPatch, **objects: Any) -> None:
@@ -59,7 +59,7 @@ def compare(folder: Path, *more: str) -> tuple[int, dict[str, Any]]:
 
 
 @pytest.mark.usefixtures("length")
-@pytest.mark.parametrize(("gate", "code"), [("margin: 1", 3), ("margin: 1\nlength: {shortest: 0.4}", 0)])
+@pytest.mark.parametrize(("gate", "code"), [("margin: 5", 3), ("margin: 5\nlength: {shortest: 0.4}", 0)])
 def test_the_example_forbids_ship_unless_its_rule_allows_it(sides: Path, gate: str, code: int) -> None:
     (sides / "gate.yaml").write_text(gate, encoding="utf-8")
     ended, tree = compare(sides, "--gate", "gate.yaml", "--html", "page.html", "--markdown", "card.md")
@@ -129,7 +129,7 @@ def test_an_alarm_has_the_effect_of_its_kind(
 ) -> None:
     raised = ((kind, AlarmOccurrence("meta_some", veto=veto)),)
     offer(monkeypatch, facts=type("Some", (Facts,), {"raised": raised}))
-    done = cli("compare", "a", "b", "--max-drop", "1", "--json", cwd=sides)
+    done = cli("compare", "a", "b", "--max-drop", "5", "--json", cwd=sides)
     tree = json.loads(done.stdout)
     assert (tree["decision"]["outcome"], done.returncode) == (outcome, code)
     assert "2 runs, 0 places" in tree["notes"]
@@ -141,7 +141,7 @@ def test_limits_take_the_conditions_of_plug_ins(
     sides: Path, monkeypatch: pytest.MonkeyPatch, limit: int, code: int
 ) -> None:
     offer(monkeypatch, facts=Facts)
-    (sides / "gate.yaml").write_text(f"margin: 1\nlimits: {{odd: {limit}}}", encoding="utf-8")
+    (sides / "gate.yaml").write_text(f"margin: 5\nlimits: {{odd: {limit}}}", encoding="utf-8")
     assert compare(sides, "--gate", "gate.yaml")[0] == code
 
 
@@ -150,9 +150,9 @@ def test_a_condition_may_compare_each_doc_with_the_baselines(sides: Path, monkey
         "same", "docs with the baseline's number", "gate failed", compare=lambda a, b, _: a.doc_id == b.doc_id
     )
     offer(monkeypatch, facts=type("Some", (Facts,), {"conditions": (same,)}))
-    (sides / "gate.yaml").write_text("margin: 1\nlimits: {same: 60}", encoding="utf-8")
+    (sides / "gate.yaml").write_text("margin: 5\nlimits: {same: 60}", encoding="utf-8")
     done = cli("compare", "a", "b", "--gate", "gate.yaml", "--json", cwd=sides)
-    assert (done.returncode, "400 are docs with the baseline's number, and 60 % are allowed" in done.stdout) == (
+    assert (done.returncode, "100 are docs with the baseline's number, and 60 % are allowed" in done.stdout) == (
         1,
         True,
     )
@@ -196,7 +196,7 @@ def test_evidence_that_cannot_be_loaded_is_a_note_and_stops_nothing(
     sides: Path, monkeypatch: pytest.MonkeyPatch, thing: Any, words: str
 ) -> None:
     offer(monkeypatch, facts=thing)
-    code, tree = compare(sides, "--max-drop", "1")
+    code, tree = compare(sides, "--max-drop", "5")
     assert (code, [words in note for note in tree["notes"]]) == (0, [True]), tree["notes"]
     (sides / "gate.yaml").write_text("facts: {}", encoding="utf-8")
     done = cli("compare", "a", "b", "--gate", "gate.yaml", cwd=sides)

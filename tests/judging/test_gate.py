@@ -26,7 +26,7 @@ from meta_eval.judge.runs import compare_runs, decide_run
 from meta_eval.pack.manifest import Manifest, TaskEntry
 from meta_eval.pack.task_choice import choose_tasks
 
-N = 1000
+N = 200
 
 
 def right(count: int, n: int = N) -> list[float]:
@@ -53,7 +53,7 @@ def reason_of(result: RunDecision) -> str:
 
 @pytest.mark.parametrize(
     ("count", "margin", "outcome", "code"),
-    [(650, 5.0, "SHIP", 0), (650, 2.0, "UNDECIDED", 3), (560, 2.0, "DON'T SHIP", 1), (720, 1.0, "SHIP", 0)],
+    [(130, 12.0, "SHIP", 0), (130, 4.0, "UNDECIDED", 3), (100, 4.0, "DON'T SHIP", 1), (150, 1.0, "SHIP", 0)],
 )
 def test_a_drop_from_the_published_number(tmp_path: Path, count: int, margin: float, outcome: str, code: int) -> None:
     gate = Gate(margin=margin, baseline_kind="published")
@@ -65,42 +65,42 @@ def test_a_drop_from_the_published_number(tmp_path: Path, count: int, margin: fl
 
 
 def test_a_drop_from_what_was_recorded(tmp_path: Path) -> None:
-    recorded = [True] * 660 + [False] * 340
-    gate = Gate(margin=2.5, baseline_kind="recorded")
-    judgement = at_the_gate(tmp_path / "a", gate, right(650), entry(N), recorded=recorded)
+    recorded = [True] * 132 + [False] * 68
+    gate = Gate(margin=5.0, baseline_kind="recorded")
+    judgement = at_the_gate(tmp_path / "a", gate, right(130), entry(N), recorded=recorded)
     assert (judgement.decision.outcome, judgement.decision.tasks[0].drop.value) == ("SHIP", pytest.approx(0.01))
-    assert at_the_gate(tmp_path / "b", gate, right(600), entry(N), recorded=recorded).decision.outcome == "DON'T SHIP"
-    none = at_the_gate(tmp_path / "c", gate, right(650), entry(N, published(65.0)))
+    assert at_the_gate(tmp_path / "b", gate, right(108), entry(N), recorded=recorded).decision.outcome == "DON'T SHIP"
+    none = at_the_gate(tmp_path / "c", gate, right(130), entry(N, published(65.0)))
     assert none.decision.outcome == "UNDECIDED"
     assert "there are no recorded answers or verdicts to compare it with" in reason_of(none)
 
 
 def test_what_is_no_verdict_is_nothing_to_decide_on(tmp_path: Path) -> None:
     task = entry(N, is_correct_metric="other,strict-match")
-    judgement = at_the_gate(tmp_path, Gate(margin=2.5, baseline_kind="recorded"), right(650), task, recorded=[True] * N)
+    judgement = at_the_gate(tmp_path, Gate(margin=2.5, baseline_kind="recorded"), right(130), task, recorded=[True] * N)
     assert (judgement.decision.outcome, judgement.decision.tasks) == ("UNDECIDED", ())
 
 
 def test_a_drop_from_a_baseline(tmp_path: Path) -> None:
-    gate = Gate(margin=2.0, baseline_kind="run")
+    gate = Gate(margin=5.0, baseline_kind="run")
     outcomes = [
-        against_baseline(tmp_path / str(count), gate, right(650), right(count)).decision.outcome
-        for count in (645, 600, 630)
+        against_baseline(tmp_path / str(count), gate, right(130), right(count)).decision.outcome
+        for count in (129, 105, 123)
     ]
     assert outcomes == ["SHIP", "DON'T SHIP", "UNDECIDED"]
 
 
 def test_a_comparison_may_be_decided_by_the_published_number(tmp_path: Path) -> None:
-    gate = Gate(margin=5.0, baseline_kind="published")
-    judgement = against_baseline(tmp_path, gate, right(900), right(650), entry(N, published(65.0)))
+    gate = Gate(margin=12.0, baseline_kind="published")
+    judgement = against_baseline(tmp_path, gate, right(180), right(130), entry(N, published(65.0)))
     assert (judgement.decision.outcome, judgement.tasks[0].baseline_label) == ("SHIP", NUMBER)
-    assert judgement.tasks[0].flips is not None and judgement.tasks[0].flips.baseline_only == 250
+    assert judgement.tasks[0].flips is not None and judgement.tasks[0].flips.baseline_only == 50
 
 
 @pytest.mark.parametrize("kind", ["published", "recorded", "run"])
 def test_an_unfinished_task_is_never_a_pass(tmp_path: Path, kind: Any) -> None:
     task = entry(N + 1, published(1.0))
-    run = write_and_read(tmp_path, right(650), recorded=[False] * N)
+    run = write_and_read(tmp_path, right(130), recorded=[False] * N)
     pack, gate = manifest(meta_some=task), Gate(margin=50.0, baseline_kind=kind)
     result = compare_runs(run, run, pack, gate=gate) if kind == "run" else decide_run(run, pack, gate=gate)
     assert result.decision.exit_code == 3
@@ -109,42 +109,45 @@ def test_an_unfinished_task_is_never_a_pass(tmp_path: Path, kind: Any) -> None:
 
 @pytest.mark.parametrize("kind", ["recorded", "run"])
 def test_enough_docs_are_enough_when_the_gate_says_so(tmp_path: Path, kind: Any) -> None:
-    run = write_and_read(tmp_path, right(650), recorded=[True] * 650 + [False] * 350, config={"limit": float(N)})
-    pack = manifest(meta_some=entry(2 * N))
+    docs = 1000
+    recorded = [True] * 650 + [False] * 350
+    run = write_and_read(tmp_path, right(650, docs), recorded=recorded, config={"limit": float(docs)})
+    pack = manifest(meta_some=entry(2 * docs))
 
     def decided(min_docs: int) -> RunDecision:
         gate = Gate(margin=5.0, baseline_kind=kind, min_docs=min_docs)
         return compare_runs(run, run, pack, gate=gate) if kind == "run" else decide_run(run, pack, gate=gate)
 
-    assert decided(N).decision.outcome == "SHIP"
-    assert decided(N + 1).decision.outcome == "UNDECIDED"
-    assert "1,000 docs, and 1,001 are asked for" in reason_of(decided(N + 1))
+    assert decided(docs).decision.outcome == "SHIP"
+    more = decided(docs + 1)
+    assert more.decision.outcome == "UNDECIDED"
+    assert "1,000 docs, and 1,001 are asked for" in reason_of(more)
 
 
 @pytest.mark.parametrize("kind", ["recorded", "run"])
 @pytest.mark.parametrize(
     ("config", "kept", "outcome"),
     [
-        ({}, range(942), "UNDECIDED"),  # nothing says why the last docs are missing
-        ({"limit": 942.0}, range(942), "SHIP"),
-        ({"limit": 942.0}, [*range(400), *range(458, N)], "UNDECIDED"),
-        ({"limit": 1000.0}, range(942), "UNDECIDED"),
-        ({"limit": 0.942}, range(942), "SHIP"),
-        ({"limit": 0.95}, range(942), "UNDECIDED"),
-        ({"meta_eval": {"stopped": {"outcome": "SHIP", "margin": 0.05, "docs": 942, "of": N}}}, range(942), "SHIP"),
+        ({}, range(188), "UNDECIDED"),  # nothing says why the last docs are missing
+        ({"limit": 188.0}, range(188), "SHIP"),
+        ({"limit": 188.0}, [*range(80), *range(92, N)], "UNDECIDED"),
+        ({"limit": 200.0}, range(188), "UNDECIDED"),
+        ({"limit": 0.94}, range(188), "SHIP"),
+        ({"limit": 0.95}, range(188), "UNDECIDED"),
+        ({"meta_eval": {"stopped": {"outcome": "SHIP", "margin": 0.05, "docs": 188, "of": N}}}, range(188), "SHIP"),
     ],
 )
 def test_docs_that_the_run_did_not_answer_forbid_ship_whatever_the_gate_asks_for(
     tmp_path: Path, kind: Any, config: dict[str, Any], kept: Sequence[int], outcome: str
 ) -> None:
-    """Of 1,000 docs 58 are missing. All others are as in the baseline."""
-    verdicts, recorded = right(650), [True] * 650 + [False] * 350
+    """Of 200 docs 12 are missing. All others are as in the baseline."""
+    verdicts, recorded = right(130), [True] * 130 + [False] * 70
     extra = {"n-samples": {"meta_some": {"original": N, "effective": len(kept)}}}
     run = write_and_read(
         tmp_path / "b", verdicts, recorded=recorded, order=kept, config=config,
         extra=extra | {"results": {"meta_some": {}}},
     )  # fmt: skip
-    pack, gate = manifest(meta_some=entry(N)), Gate(margin=5.0, baseline_kind=kind, min_docs=900)
+    pack, gate = manifest(meta_some=entry(N)), Gate(margin=5.0, baseline_kind=kind, min_docs=180)
     if kind == "run":
         judgement = compare_runs(write_and_read(tmp_path / "a", verdicts, recorded=recorded), run, pack, gate=gate)
     else:
@@ -153,18 +156,18 @@ def test_docs_that_the_run_did_not_answer_forbid_ship_whatever_the_gate_asks_for
 
 
 def test_enough_docs_are_not_enough_beside_a_published_number(tmp_path: Path) -> None:
-    run = write_and_read(tmp_path, right(650), config={"limit": float(N)})
-    judgement = decide_run(run, manifest(meta_some=entry(2 * N, published(65.0))), gate=Gate(margin=5.0, min_docs=900))
+    run = write_and_read(tmp_path, right(130), config={"limit": float(N)})
+    judgement = decide_run(run, manifest(meta_some=entry(2 * N, published(65.0))), gate=Gate(margin=12.0, min_docs=180))
     assert judgement.decision.outcome == "UNDECIDED"
 
 
 def test_a_task_that_is_not_asked_for_does_not_decide(tmp_path: Path) -> None:
-    write_run(tmp_path, right(650))
-    write_run(tmp_path, right(500), task="meta_other", time="2026-01-02T03-04-06")
+    write_run(tmp_path, right(130))
+    write_run(tmp_path, right(60), task="meta_other", time="2026-01-02T03-04-06")
     pack = manifest(meta_some=entry(N, published(65.0)), meta_other=entry(N, published(65.0)), meta_third=entry(3))
     run = read_run([tmp_path])
-    assert decide_run(run, pack, gate=Gate(margin=5.0)).decision.exit_code == 1
-    judgement = decide_run(run, pack, gate=Gate(margin=5.0, tasks=["meta_some"]))
+    assert decide_run(run, pack, gate=Gate(margin=12.0)).decision.exit_code == 1
+    judgement = decide_run(run, pack, gate=Gate(margin=12.0, tasks=["meta_some"]))
     assert (
         judgement.decision.exit_code,
         {task.name: task.not_compared_reason for task in judgement.tasks}["meta_other"],
@@ -172,9 +175,9 @@ def test_a_task_that_is_not_asked_for_does_not_decide(tmp_path: Path) -> None:
         0,
         "left out by the gate",
     )
-    own = Gate.model_validate({"margin": 5.0, "tasks": {"meta_some": None, "meta_other": {"margin": 25}}})
+    own = Gate.model_validate({"margin": 12.0, "tasks": {"meta_some": None, "meta_other": {"margin": 25}}})
     decided = decide_run(run, pack, gate=own).decision
-    assert {task.name: task.margin for task in decided.tasks} == {"meta_some": 0.05, "meta_other": 0.25}
+    assert {task.name: task.margin for task in decided.tasks} == {"meta_some": 0.12, "meta_other": 0.25}
 
 
 @pytest.fixture(scope="module")
@@ -182,13 +185,13 @@ def three_tasks(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A run of three tasks; no test changes it."""
     folder = tmp_path_factory.mktemp("three")
     for place, task in enumerate(("meta_some", "meta_other", "third")):
-        write_run(folder, right(650) if place else right(325, 500), task=task, time=f"2026-01-0{place + 1}T03-04-06")
+        write_run(folder, right(26, 40) if place else right(13, 20), task=task, time=f"2026-01-0{place + 1}T03-04-06")
     return read_run([folder])
 
 
 def pack_of_three(**keys: Any) -> Manifest:
-    tasks = {name: entry(N if name != "meta_some" else 500, published(65.0)) for name in ("meta_some", "meta_other")}
-    pack = manifest(**tasks, third=entry(N, published(65.0)))
+    tasks = {"meta_some": 20, "meta_other": 40, "third": 40}
+    pack = manifest(**{name: entry(docs, published(65.0)) for name, docs in tasks.items()})
     groups = {"both": ("meta_some", "third")}
     return pack.model_copy(update={"run_settings": pack.run_settings.model_copy(update=keys), "groups": groups})
 
@@ -316,12 +319,12 @@ def test_a_gate_file_that_is_not_there(tmp_path: Path) -> None:
 
 def test_a_misspelt_task_is_no_silent_gap(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="unknown task 'meta_sone'; did you mean 'meta_some'"):
-        at_the_gate(tmp_path, Gate(margin=1.0, tasks=["meta_sone"]), right(650), entry(N, published(65.0)))
+        at_the_gate(tmp_path, Gate(margin=1.0, tasks=["meta_sone"]), right(130), entry(N, published(65.0)))
 
 
 def test_a_baseline_must_be_given(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="needs a baseline run of meta_some"):
-        at_the_gate(tmp_path, Gate(margin=1.0, baseline_kind="run"), right(650), entry(N))
+        at_the_gate(tmp_path, Gate(margin=1.0, baseline_kind="run"), right(130), entry(N))
 
 
 @pytest.mark.parametrize(
@@ -329,21 +332,21 @@ def test_a_baseline_must_be_given(tmp_path: Path) -> None:
     [
         ({"cap": 1}, ("the cap of meta_some is below the margin, so the margin counts",)),
         ({"tasks": {"meta_some": {"cap": 2.5}}}, ("the cap of meta_some is below the margin, so the margin counts",)),
-        ({"cap": 3}, ()),
+        ({"cap": 5}, ()),
         ({}, ()),
     ],
 )
 def test_a_cap_below_the_margin_has_no_effect_and_is_noted(
     tmp_path: Path, rules: dict[str, Any], notes: tuple[str, ...]
 ) -> None:
-    gate = Gate.model_validate({"margin": 3.0, **rules})
-    result = against_baseline(tmp_path, gate, right(600), right(590))
+    gate = Gate.model_validate({"margin": 5.0, **rules})
+    result = against_baseline(tmp_path, gate, right(120), right(119))
     assert (result.decision.outcome, result.notes) == ("SHIP", notes)
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return write_and_read(tmp_path_factory.mktemp("run"), right(600))
+    return write_and_read(tmp_path_factory.mktemp("run"), right(120))
 
 
 @settings(max_examples=30 if THOROUGH else 6, deadline=None)
@@ -361,19 +364,19 @@ def test_a_wider_margin_never_stops_what_a_narrower_lets_through(run: Run, first
 def limited(folder: Path, limits: dict[str, float], *, of_task: bool = False, **options: Any) -> RunDecision:
     """A run that loses nothing, under these limits."""
     rules = {"tasks": {"meta_some": {"limits": limits}}} if of_task else {"limits": limits}
-    gate = Gate.model_validate({"margin": 5.0, "baseline_kind": "published", **rules})
-    return at_the_gate(folder, gate, right(650), entry(N, published(65.0)), recorded=[True] * N, **options)
+    gate = Gate.model_validate({"margin": 12.0, "baseline_kind": "published", **rules})
+    return at_the_gate(folder, gate, right(130), entry(N, published(65.0)), recorded=[True] * N, **options)
 
 
 @pytest.mark.parametrize(
     ("line", "limits", "outcome", "reason"),
     [
         ({}, {"unextracted": 0, "empty": 0}, "SHIP", ""),
-        ({"unextracted": 1.0}, {"unextracted": 99.9}, "DON'T SHIP", "1,000 of 1,000 are answers in which nothing was found"),
+        ({"unextracted": 1.0}, {"unextracted": 99.9}, "DON'T SHIP", "200 of 200 are answers in which nothing was found"),
         ({"metrics": ["exact_match"], "filtered_resps": ["[invalid]"]}, {"unextracted": 5}, "DON'T SHIP", "and 5 % are allowed"),
         (
             {"metrics": ["exact_match"], "filtered_resps": [], "resps": [["x"]]}, {"unextracted": 5}, "UNDECIDED",
-            "of 1,000 of 1,000 it is not known whether they are answers in which nothing was found",
+            "of 200 of 200 it is not known whether they are answers in which nothing was found",
         ),
         ({"finish_reason": "length"}, {"cut": 50}, "UNDECIDED", "answers that reached the token limit, and 50 %"),
     ],
@@ -437,7 +440,7 @@ def test_a_tasks_own_rule_of_a_gate_goes_before_a_patterns() -> None:
 
 def test_a_margin_of_no_task_names_the_file_of_the_gate(tmp_path: Path) -> None:
     for name in "ab":
-        write_run(tmp_path / name, right(30))
+        write_run(tmp_path / name, right(30, 50))
     (tmp_path / "g.yaml").write_text("margin: {mean: 1, meta_smoe: 3}")
     done = cli("compare", "a", "b", "--gate", "g.yaml", cwd=tmp_path)
     assert (done.returncode, done.stderr[:37]) == (2, "error: g.yaml: margin: meta_smoe: the")
@@ -448,7 +451,7 @@ def test_a_margin_of_no_task_names_the_file_of_the_gate(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_a_margin_that_may_be_meant_as_a_share_has_one_note(tmp_path: Path, text: str, said: int) -> None:
     for name in "ab":
-        write_run(tmp_path / name, right(30))
+        write_run(tmp_path / name, right(30, 50))
     (tmp_path / "g.yaml").write_text(text)
     done = cli("compare", "a", "b", "--gate", "g.yaml", cwd=tmp_path)
     assert done.stderr.count("is 0.01 points, not 1 percent") == said
@@ -458,9 +461,9 @@ def test_a_margin_that_may_be_meant_as_a_share_has_one_note(tmp_path: Path, text
 def test_a_task_that_the_gate_leaves_out_is_named_once_and_not_called_undecided(
     tmp_path: Path, others: Sequence[str]
 ) -> None:
-    for count, folder in enumerate("abc", 600):
-        write_run(tmp_path / folder, right(count))
-        write_run(tmp_path / folder, right(count), task="meta_other", time="2026-01-02T03-04-06")
+    for count, folder in enumerate("abc", 30):
+        write_run(tmp_path / folder, right(count, 50))
+        write_run(tmp_path / folder, right(count, 50), task="meta_other", time="2026-01-02T03-04-06")
     (tmp_path / "g.yaml").write_text("tasks: {-meta_other: {}}\n", encoding="utf-8")
     done = cli("compare", "a", "b", *others, "--gate", "g.yaml", "--json", cwd=tmp_path)
     text = cli("compare", "a", "b", *others, "--gate", "g.yaml", cwd=tmp_path, COLUMNS="300").stdout

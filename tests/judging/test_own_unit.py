@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from marks import few
 from stock_runs import Row, make_choice, make_sample, read_stock_run
 
 from meta_eval.judge.decide import RunDecision
@@ -16,7 +17,7 @@ from meta_eval.judge.runs import compare_runs, decide_run
 from meta_eval.pack.baseline import Baseline
 from meta_eval.reports.text import write_headline
 
-SHARES = [make_choice(number, ["-1.0", "-2.0"], number % 2 == 0) for number in range(400)]
+SHARES = [make_choice(number, ["-1.0", "-2.0"], number % 2 == 0) for number in range(100)]
 
 
 def compare(
@@ -34,15 +35,15 @@ def compare(
 
 
 def judged(value: Callable[[int], float], metric: str = "judge_score") -> list[Row]:
-    return [make_sample(number, "none", {metric: value(number)}) for number in range(200)]
+    return [make_sample(number, "none", {metric: value(number)}) for number in range(105)]
 
 
 @pytest.mark.parametrize(
     ("drop", "margin", "outcome", "kind"),
     [
-        (40.0, 1.0, "UNDECIDED", "worse by more than a tenth"),
-        (4.0, 1.0, "SHIP", None),  # a twentieth
-        (-40.0, 1.0, "SHIP", None),
+        (40.0, 5.0, "UNDECIDED", "worse by more than a tenth"),
+        (4.0, 5.0, "SHIP", None),  # a twentieth
+        (-40.0, 5.0, "SHIP", None),
         (4.0, {"own": 2}, "DON'T SHIP", "beyond its margin"),
         (4.0, {"o*": 6}, "SHIP", None),
         (4.0, {"own": 4}, "UNDECIDED", "margin not shown"),
@@ -53,7 +54,7 @@ def test_a_score_of_100_is_judged_in_its_own_unit(
 ) -> None:
     before, after = judged(lambda n: 80.0 + n % 7), judged(lambda n: 80.0 + n % 7 - drop + (n % 3 - 1))
     judgement = compare(
-        tmp_path, before, after, Gate(margin=margin if isinstance(margin, float) else {"mean": 1, **margin})
+        tmp_path, before, after, Gate(margin=margin if isinstance(margin, float) else {"mean": 5, **margin})
     )
     assert [alarm.kind for alarm in judgement.alarms] == ([kind] if kind else [])
     assert judgement.decision.outcome == outcome
@@ -63,8 +64,17 @@ def test_a_score_of_100_is_judged_in_its_own_unit(
     assert own.value == pytest.approx(drop, abs=0.02) and own.value in own.interval
 
 
-@pytest.mark.parametrize(("nats", "outcome"), [(0.05, "SHIP"), (0.3, "UNDECIDED"), (-0.3, "SHIP")])
-@pytest.mark.parametrize("metric", ["word_perplexity", "bits_per_byte", "perplexity"])
+@pytest.mark.parametrize(
+    ("metric", "nats", "outcome"),
+    few(
+        [
+            (metric, nats, outcome)
+            for metric in ("word_perplexity", "bits_per_byte", "perplexity")
+            for nats, outcome in ((0.05, "SHIP"), (0.3, "UNDECIDED"), (-0.3, "SHIP"))
+        ],
+        2,
+    ),
+)
 def test_a_perplexity_is_compared_doc_by_doc(tmp_path: Path, metric: str, nats: float, outcome: str) -> None:
     def rows(extra: float) -> tuple[list[Row], dict[str, float]]:
         costs = [(2.0 + number % 5 / 10 + extra, 20 + number % 9) for number in range(60)]
@@ -76,7 +86,7 @@ def test_a_perplexity_is_compared_doc_by_doc(tmp_path: Path, metric: str, nats: 
         return samples, {f"{metric},none": mean / math.log(2) if metric == "bits_per_byte" else math.exp(mean)}
 
     (before, first), (after, second) = rows(0.0), rows(nats)
-    judgement = compare(tmp_path, before, after, Gate(margin=3.0), (first, second))
+    judgement = compare(tmp_path, before, after, Gate(margin=5.0), (first, second))
     assert judgement.decision.outcome == outcome
     own = next(task.own_unit for task in judgement.tasks if task.name == "own")
     assert own is not None and own.interval is not None
@@ -93,23 +103,23 @@ def test_an_average_that_docs_do_not_have_is_compared_by_its_standard_error(
 ) -> None:
     rows = [make_sample(number, "none", {"bleu": ["one text", "another"]}) for number in range(50)]
     averages = tuple({"bleu,none": value, "bleu_stderr,none": stderr} for value in (27.0, after))
-    assert compare(tmp_path, rows, rows, Gate(margin=3.0), averages).decision.outcome == outcome
+    assert compare(tmp_path, rows, rows, Gate(margin=5.0), averages).decision.outcome == outcome
 
 
 def test_a_share_in_one_run_alone_forbids_ship(tmp_path: Path) -> None:
-    judgement = compare(tmp_path, judged(lambda _: 80.0), judged(lambda _: 0.5), Gate(margin=3.0))
+    judgement = compare(tmp_path, judged(lambda _: 80.0), judged(lambda _: 0.5), Gate(margin=5.0))
     assert judgement.decision.outcome == "UNDECIDED"
 
 
 def test_a_metric_that_one_run_alone_has_forbids_ship(tmp_path: Path) -> None:
-    nothing = [make_sample(number, "none", {"judge_score": None}) for number in range(200)]
-    judgement = compare(tmp_path, judged(lambda _: 80.0), nothing, Gate(margin=3.0), (None, {}))
+    nothing = [make_sample(number, "none", {"judge_score": None}) for number in range(105)]
+    judgement = compare(tmp_path, judged(lambda _: 80.0), nothing, Gate(margin=5.0), (None, {}))
     assert judgement.decision.outcome == "UNDECIDED"
 
 
 def test_a_huge_value_is_no_traceback(tmp_path: Path) -> None:
     judgement = compare(
-        tmp_path, judged(lambda _: 80.0), judged(lambda n: -1e308 if n == 0 else 80.0), Gate(margin=3.0)
+        tmp_path, judged(lambda _: 80.0), judged(lambda n: -1e308 if n == 0 else 80.0), Gate(margin=5.0)
     )
     assert judgement.decision.outcome == "UNDECIDED"
 
@@ -125,13 +135,13 @@ def test_several_such_tasks_share_one_error_rate(tmp_path: Path) -> None:
             values = [80.0 + shift + draw.gauss(0, 3) for _ in range(30)]
             rows[side][f"own{task}"] = [make_sample(n, "none", {"judge": value}) for n, value in enumerate(values)]
     runs = [read_stock_run(tmp_path / side, tasks) for side, tasks in rows.items()]
-    assert compare_runs(*runs, gate=Gate(margin=3.0)).decision.outcome == "SHIP"
+    assert compare_runs(*runs, gate=Gate(margin=5.0)).decision.outcome == "SHIP"
 
 
 def test_prompts_that_differ_make_it_invalid_too(tmp_path: Path) -> None:
     before = judged(lambda n: 80.0 + n % 7)
-    after = [make_sample(n, "none", {"judge_score": 80.0 + n % 7}, prompt=f"Other {n}") for n in range(200)]
-    assert compare(tmp_path, before, after, Gate(margin=3.0)).decision.invalid
+    after = [make_sample(n, "none", {"judge_score": 80.0 + n % 7}, prompt=f"Other {n}") for n in range(105)]
+    assert compare(tmp_path, before, after, Gate(margin=5.0)).decision.invalid
 
 
 @pytest.mark.parametrize(("drop", "is_worse"), [(40.0, True), (2.0, False)])

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 from places import THOROUGH
-from runs import write_run
+from runs import read_lines, write_lines, write_run
 from shared import whole_pack
 
 from meta_eval import stats
@@ -42,15 +41,15 @@ def drawn(sizes: dict[str, int], flips: float, rng: np.random.Generator) -> list
 
 def test_the_whole_ships_as_often_as_is_said() -> None:
     """benchmarks/plans.py has the large simulation."""
-    rng, runs = np.random.default_rng(4), 400 if THOROUGH else 50
+    rng, runs, draws = np.random.default_rng(4), 400 if THOROUGH else 30, 80 if THOROUGH else 20
     sizes = {"small": 198, "middle": 448}
-    whole = plan_tasks(plan_of(sizes), 0.03, draws=80 if THOROUGH else 25).whole
+    whole = plan_tasks(plan_of(sizes), 0.03, draws=draws).whole
     assert whole is not None
     assert whole.margin_sure is not None
     drops = [drawn(sizes, 0.04, rng) for _ in range(runs)]
     for allowed, chance in ((0.03, whole.chance), (whole.margin_sure, 0.95)):
         share = sum(decide_outcome(each, allowed).outcome == "SHIP" for each in drops) / runs
-        error = (chance * (1 - chance)) ** 0.5 * (1 / runs + 1 / (80 if THOROUGH else 25)) ** 0.5
+        error = (chance * (1 - chance)) ** 0.5 * (1 / runs + 1 / draws) ** 0.5
         assert abs(share - chance) < 0.02 + 3 * error
 
 
@@ -124,9 +123,10 @@ def test_a_pack_says_docs_subtasks_and_clusters(pack: Path) -> None:
 
 
 def test_flips_are_named_measured_or_assumed(pack: Path) -> None:
-    named = plan_pack(pack, flips=0.1, whole=False)
+    gate = Gate(tasks=["meta_ifeval", "meta_gpqa"])
+    named = plan_pack(pack, gate, flips=0.1, whole=False)
     assert all(each.planned.measured for each in named.tasks)
-    measured = plan_pack(pack, flips={"meta_ifeval": TaskFlips(0.2)}, whole=False)
+    measured = plan_pack(pack, gate, flips={"meta_ifeval": TaskFlips(0.2)}, whole=False)
     shares = {each.planned.task: (each.planned.flips, each.planned.measured) for each in measured.tasks}
     assert shares["meta_ifeval"] == (pytest.approx(0.2), True)
     assert shares["meta_gpqa"] == (pytest.approx(0.04), False)
@@ -134,7 +134,8 @@ def test_flips_are_named_measured_or_assumed(pack: Path) -> None:
 
 
 def test_where_docs_share_questions_chances_are_a_range_until_it_is_measured(pack: Path) -> None:
-    plan = plan_pack(pack, flips=0.2, whole=False)
+    gate = Gate(tasks=["meta_ifeval", "meta_mgsm"])
+    plan = plan_pack(pack, gate, flips=0.2, whole=False)
     assert plan.alike is not None
     (name,) = [each.planned.task for each in plan.tasks if each.planned.is_open and "mgsm" in each.planned.task][:1]
     alone, together = (next(each for each in of.tasks if each.planned.task == name) for of in (plan, plan.alike))
@@ -152,7 +153,7 @@ def test_where_docs_share_questions_chances_are_a_range_until_it_is_measured(pac
     assert plan_json(plan)["tasks"][name]["alike_assumed"]
     assert plan_json(plan)["alike"]["tasks"][name]["alike"] == 1.0
     known = {each.planned.task: TaskFlips(0.2, 0.3) for each in plan.tasks}
-    measured = plan_pack(pack, flips=known, whole=False)
+    measured = plan_pack(pack, gate, flips=known, whole=False)
     assert measured.alike is None
     between = next(each.planned for each in measured.tasks if each.planned.task == name)
     assert alone.planned.expected.variance < between.expected.variance < together.planned.expected.variance
@@ -180,14 +181,14 @@ def write_clustered(folder: Path, verdicts: np.ndarray, second: int) -> None:
     time = f"2026-01-02T03-04-0{second}"
     write_run(folder, verdicts.ravel().tolist(), time=time)
     path = folder / f"samples_meta_some_{time}.jsonl"
-    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    lines = read_lines(path)
     for number, line in enumerate(lines):
         line["doc"]["cluster"] = str(number // verdicts.shape[1])
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    write_lines(path, lines)
 
 
 @pytest.mark.parametrize(
-    ("alike", "docs", "measured"), [(0.0, 150, 0.0), (0.5, 150, 0.5), (1.0, 150, 1.0), (1.0, 20, None)]
+    ("alike", "docs", "measured"), [(0.0, 100, 0.0), (0.5, 100, 0.5), (1.0, 100, 1.0), (1.0, 20, None)]
 )
 def test_how_alike_docs_of_a_question_flip_is_measured(
     tmp_path: Path, alike: float, docs: int, measured: float | None

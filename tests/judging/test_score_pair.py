@@ -16,8 +16,10 @@ from meta_eval import compare, stats
 
 def results_alone(folder: Path, right: int, docs: int = 20_000, *, samples: bool = False, **changes: Any) -> Path:
     """A run of lm_eval without its samples, of so many docs."""
-    shown = 200
-    write_run(folder, [1.0] * (shown * right // docs) + [0.0] * (shown - shown * right // docs), metric="acc")
+    shown = 200 if samples else 20
+    write_run(
+        folder, [1.0] * (shown * right // docs) + [0.0] * (shown - shown * right // docs), metric="acc", samples=samples
+    )
     (file,) = folder.rglob("results_*.json")
     tree = json.loads(file.read_text("utf-8"))
     (task,) = tree["results"]
@@ -28,9 +30,6 @@ def results_alone(folder: Path, right: int, docs: int = 20_000, *, samples: bool
     for name, value in changes.items():
         tree[name.replace("_", "-")] = {task: value}
     file.write_text(json.dumps(tree), encoding="utf-8")
-    if not samples:
-        for path in folder.rglob("samples_*"):
-            path.unlink()
     return folder
 
 

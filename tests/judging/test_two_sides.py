@@ -46,32 +46,32 @@ def versions(number: object, lm_eval: str = "0.4.13") -> dict[str, Any]:
 
 
 def test_another_verdict_on_the_same_text_is_no_loss_of_the_model(tmp_path: Path) -> None:
-    say(write_run(tmp_path / "A", right(600, 1000), extra=versions(3.0)), LONG)
-    say(write_run(tmp_path / "B", right(550, 1000), extra=versions(3.1)), LONG)
+    say(write_run(tmp_path / "A", right(120, 200), extra=versions(3.0)), LONG)
+    say(write_run(tmp_path / "B", right(110, 200), extra=versions(3.1)), LONG)
     decision = compared(tmp_path)
     assert (decision.outcome, decision.exit_code, decision.invalid) == ("UNDECIDED", 2, True)
     assert decision.caveats == (
-        "graded differently: meta_some (50 of 1,000 docs whose answers are the same word for word have other verdicts; "
+        "graded differently: meta_some (10 of 200 docs whose answers are the same word for word have other verdicts; "
         "task version 3.0 in A, 3.1 in B)",
     )
 
 
 @pytest.mark.parametrize(
-    ("count", "margin", "invalid"), [(4, 1.0, False), (5, 1.0, True), (9, 2.0, False), (1, 0.1, True)]
+    ("count", "margin", "invalid"), [(4, 5.0, False), (5, 5.0, True), (9, 10.0, False), (1, 0.5, True)]
 )
 def test_half_the_margin_of_such_docs_makes_a_comparison_invalid(
     count: int, margin: float, invalid: bool, tmp_path: Path
 ) -> None:
-    say(write_run(tmp_path / "A", right(600, 1000)), LONG)
-    say(write_run(tmp_path / "B", right(600 - count, 1000)), LONG)
+    say(write_run(tmp_path / "A", right(120, 200)), LONG)
+    say(write_run(tmp_path / "B", right(120 - count, 200)), LONG)
     decision = compared(tmp_path, gate=Gate(margin=margin))
     assert decision.invalid is invalid
-    assert decision.caveats[0].startswith(f"graded differently: meta_some ({count} of 1,000 docs")
+    assert decision.caveats[0].startswith(f"graded differently: meta_some ({count} of 200 docs")
 
 
 def test_gains_and_losses_by_the_grader_do_not_cancel(tmp_path: Path) -> None:
-    base = right(600, 1000)
-    other = [1.0 - verdict if 590 <= doc < 610 else verdict for doc, verdict in enumerate(base)]
+    base = right(120, 200)
+    other = [1.0 - verdict if 116 <= doc < 124 else verdict for doc, verdict in enumerate(base)]
     say(write_run(tmp_path / "A", base), LONG)
     say(write_run(tmp_path / "B", other), LONG)
     assert compared(tmp_path).invalid
@@ -79,10 +79,10 @@ def test_gains_and_losses_by_the_grader_do_not_cancel(tmp_path: Path) -> None:
 
 def test_the_effect_is_weighted_as_the_drop(tmp_path: Path) -> None:
     """One subtask of ten docs is half of a macro average: one doc in it is five points."""
-    subtasks = ["s"] * 10 + ["t"] * 990
+    subtasks = ["s"] * 10 + ["t"] * 190
     macro = {"configs": {"meta_some": {"task": "meta_some", "metadata": {"meta_eval": {"primary_metric": "exact_match_macro,strict-match"}}}}}  # fmt: skip
     for name, first in (("A", 1.0), ("B", 0.0)):
-        say(write_run(tmp_path / name, [first, *right(600, 999)], subtasks=subtasks, extra=macro), LONG)
+        say(write_run(tmp_path / name, [first, *right(120, 199)], subtasks=subtasks, extra=macro), LONG)
     assert compared(tmp_path, gate=Gate(margin=8.0)).invalid
 
 
@@ -90,12 +90,12 @@ def test_the_effect_is_weighted_as_the_drop(tmp_path: Path) -> None:
 def test_docs_that_could_not_be_graded_are_no_proof(fields: dict[str, Any], tmp_path: Path) -> None:
     if "ungraded" in fields:
         fields |= {"metrics": ["exact_match", "exact_match_macro", "unextracted", "ungraded"]}
-    say(write_run(tmp_path / "A", right(600, 1000)), LONG)
-    say(say(write_run(tmp_path / "B", right(595, 1000)), LONG), None, docs=range(590, 600), **fields)
-    decision = compared(tmp_path, gate=Gate(margin=3.0))
+    say(write_run(tmp_path / "A", right(120, 300)), LONG)
+    say(say(write_run(tmp_path / "B", right(118, 300)), LONG), None, docs=range(117, 120), **fields)
+    decision = compared(tmp_path, gate=Gate(margin=5.0))
     assert (decision.outcome, decision.invalid) == ("SHIP", False)
     assert decision.caveats == (
-        "perhaps graded differently: meta_some (5 programs with another verdict on the same text may have run out of "
+        "perhaps graded differently: meta_some (2 programs with another verdict on the same text may have run out of "
         "time)",
     )
 
@@ -107,8 +107,8 @@ def test_programs_without_a_report_of_their_end_are_no_proof(
     metric: str, config: dict[str, Any], tmp_path: Path
 ) -> None:
     code = {"configs": {"meta_some": {"task": "meta_some", **config}}}
-    say(write_run(tmp_path / "A", right(600, 1000), extra=code, metric=metric), LONG)
-    say(write_run(tmp_path / "B", right(560, 1000), extra=code, metric=metric), LONG)
+    say(write_run(tmp_path / "A", right(120, 200), extra=code, metric=metric), LONG)
+    say(write_run(tmp_path / "B", right(100, 200), extra=code, metric=metric), LONG)
     assert compared(tmp_path).outcome == "DON'T SHIP"
 
 
@@ -146,8 +146,8 @@ def test_other_graders_without_a_proof_are_a_caveat(
 @pytest.mark.parametrize(("alike", "said"), [(299, True), (300, False)])
 def test_another_release_with_hundreds_of_equal_verdicts_is_not_said(alike: int, said: bool, tmp_path: Path) -> None:
     for name, lm_eval in (("A", "0.4.12"), ("B", "0.4.13")):
-        folder = say(write_run(tmp_path / name, right(600, 1000), extra={"lm_eval_version": lm_eval}), LONG)
-        say(folder, name, docs=range(alike, 1000))
+        folder = say(write_run(tmp_path / name, right(120, 320), extra={"lm_eval_version": lm_eval}), LONG)
+        say(folder, name, docs=range(alike, 320))
     assert bool(compared(tmp_path).caveats) is said
 
 
@@ -163,23 +163,23 @@ def test_tasks_of_which_the_same_is_suspected_are_said_together(tmp_path: Path) 
 
 
 def test_a_baseline_that_graded_the_same_text_otherwise_is_said_first(tmp_path: Path) -> None:
-    run = read_run([say(write_run(tmp_path, right(600, 1000)), LONG)])
-    base = read_run([say(write_run(tmp_path / "base", right(650, 1000)), LONG)])
+    run = read_run([say(write_run(tmp_path, right(120, 200)), LONG)])
+    base = read_run([say(write_run(tmp_path / "base", right(130, 200)), LONG)])
     stored = Baseline({"meta_some": (base.tasks["meta_some"].docs,)}, {}, lm_eval={"meta_some": "0.4.12"})
-    decision = decide_run(run, manifest(meta_some=entry(1000)), stored).decision
+    decision = decide_run(run, manifest(meta_some=entry(200)), stored).decision
     assert (decision.outcome, decision.invalid) == ("UNDECIDED", True)
     assert decision.caveats[0].endswith("have other verdicts; lm-eval 0.4.12 in the baseline, 0.4.13 in the run)")
 
 
 def test_answers_of_several_runs_are_compared_with_each_of_the_other_side(tmp_path: Path) -> None:
     runs = []
-    for side, verdicts in (("A", right(600, 1000)), ("B", right(550, 1000))):
+    for side, verdicts in (("A", right(120, 200)), ("B", right(110, 200))):
         for number in range(2):
             text = LONG if (side, number) in (("A", 0), ("B", 1)) else f"{side}{number}"
             say(write_run(tmp_path / side / str(number), verdicts, time=TIME.replace("03-04", f"03-0{number}")), text)
         runs.append(read_run([tmp_path / side], repeats=True))
     decision = compare_runs(*runs).decision
-    assert decision.invalid and "50 of 1,000 docs" in decision.caveats[0]
+    assert decision.invalid and "10 of 200 docs" in decision.caveats[0]
 
 
 # BOS

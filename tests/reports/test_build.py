@@ -20,7 +20,7 @@ from meta_eval.pack.manifest import Manifest
 from meta_eval.reports.report import Report, ShownSample, build_report, build_report_of_two
 from meta_eval.reports.samples import read_samples
 
-N = 1000
+N = 200
 
 
 def right(count: int, n: int = N) -> list[float]:
@@ -48,7 +48,7 @@ def write_pack(folder: Path, pack: Manifest) -> Path:
 
 def test_the_summary_is_one_line_with_the_numbers_the_reasons_and_what_would_settle_it(tmp_path: Path) -> None:
     pack = manifest(meta_some=entry(N, published(65.0)), meta_other=entry(7))
-    summary = reported(tmp_path, right(650), pack, recorded=[True] * 660 + [False] * 340).summary
+    summary = reported(tmp_path, right(130), pack, recorded=[True] * 132 + [False] * 68).summary
     assert summary.startswith("UNDECIDED: mean drop of 1 of 2 tasks 1.0 points (95 % interval ")
     assert "margin 1; the mean drop is proven neither smaller nor larger than the margin" in summary
     assert "; not run: meta_other. " in summary
@@ -58,14 +58,14 @@ def test_the_summary_is_one_line_with_the_numbers_the_reasons_and_what_would_set
 
 def test_a_number_that_is_not_comparable_is_named_with_the_reason_and_not_compared(tmp_path: Path) -> None:
     pack = manifest(meta_some=entry(N, published(65.0, same_settings=False, note="0-shot.")))
-    (task,) = reported(tmp_path, right(650), pack).tasks
+    (task,) = reported(tmp_path, right(130), pack).tasks
     assert (task.outcome, task.is_decided) == ("undecided", False)
     assert task.not_compared_reason == "the published number was measured in another way: 0-shot"
     assert task.scores[0].reference is not None and task.scores[0].candidate_minus_reference is None
 
 
 def test_a_prepared_task_without_a_result_is_an_alarm(tmp_path: Path) -> None:
-    report = reported(tmp_path, right(650), manifest(meta_some=entry(N, published(65.0)), meta_other=entry(7)))
+    report = reported(tmp_path, right(130), manifest(meta_some=entry(N, published(65.0)), meta_other=entry(7)))
     assert [task.name for task in report.tasks] == ["meta_some"]
     assert [(alarm.kind, [task.task for task in alarm.tasks]) for alarm in report.alarms] == [
         ("not run", ["meta_other"])
@@ -92,13 +92,13 @@ def test_flips_and_subtasks_are_counted_against_meta(tmp_path: Path) -> None:
 
 
 def test_a_comparison_says_what_changed_and_what_is_in_one_run_only(tmp_path: Path) -> None:
-    before = read_run([write_run(tmp_path / "a", right(650))])
-    after = read_run([write_run(tmp_path / "b", right(560))])
+    before = read_run([write_run(tmp_path / "a", right(130))])
+    after = read_run([write_run(tmp_path / "b", right(112))])
     report = build_report_of_two(compare_runs(before, after), before, after)
     (task,) = report.tasks
     assert (report.decision.outcome, task.outcome) == ("DON'T SHIP", "worse")
-    assert task.flips is not None and (task.flips.baseline_only, task.flips.candidate_only) == (90, 0)
-    assert report.to_json()["tasks"][0]["drop"]["recovery"] == pytest.approx(560 / 650)
+    assert task.flips is not None and (task.flips.baseline_only, task.flips.candidate_only) == (18, 0)
+    assert report.to_json()["tasks"][0]["drop"]["recovery"] == pytest.approx(112 / 130)
 
 
 # Samples
@@ -244,7 +244,7 @@ def test_a_file_that_changed_meanwhile_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.plugin("meta")
 def test_report_writes_every_file_and_ends_with_the_decisions_code(tmp_path: Path) -> None:
-    write_run(tmp_path / "out", right(560))
+    write_run(tmp_path / "out", right(100))
     write_pack(tmp_path / "pack", manifest(meta_some=entry(N, published(65.0))))
     done = forked(
         "report", "out", "--pack", "pack", "--max-drop", "2", "--json", "--html", "r.html", "--markdown", "r.md",
@@ -257,23 +257,23 @@ def test_report_writes_every_file_and_ends_with_the_decisions_code(tmp_path: Pat
     assert "DON'T SHIP: mean drop" in done.stdout
     assert "run `meta-eval verify pack`" in " ".join(done.stderr.split())
     assert (tmp_path / "r.html").read_text(encoding="utf-8").startswith("<!doctype html>")
-    assert "56.0" in (tmp_path / "r.md").read_text(encoding="utf-8")
+    assert "50.0" in (tmp_path / "r.md").read_text(encoding="utf-8")
     assert "left out" in (tmp_path / "r.yaml").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
-    ("command", "decided"),
+    ("command", "docs", "decided"),
     [
-        (("report", "out"), "UNDECIDED: nothing was compared, margin 1; no pack named"),
-        (("compare", "out", "two"), "SHIP: mean drop of 1 task 0.0 points"),
-        (("compare", "out", "out", "--texts"), "texts identical"),
+        (("report", "out"), 50, "UNDECIDED: nothing was compared, margin 1; no pack named"),
+        (("compare", "out", "two"), 400, "SHIP: mean drop of 1 task 0.0 points"),
+        (("compare", "out", "out", "--texts"), 50, "texts identical"),
     ],
 )
 def test_without_json_the_text_is_stdout_alone_and_without_a_gate_the_code_is_0(
-    tmp_path: Path, command: tuple[str, ...], decided: str
+    tmp_path: Path, command: tuple[str, ...], docs: int, decided: str
 ) -> None:
-    write_run(tmp_path / "out", right(580))
-    write_run(tmp_path / "two", right(580))
+    write_run(tmp_path / "out", right(30, docs))
+    write_run(tmp_path / "two", right(30, docs))
     done = cli(*command, cwd=tmp_path)
     assert done.returncode == 0
     assert decided in " ".join(done.stdout.split()) and decided not in " ".join(done.stderr.split())
@@ -282,25 +282,25 @@ def test_without_json_the_text_is_stdout_alone_and_without_a_gate_the_code_is_0(
 
 
 def test_a_margin_alone_changes_no_exit_code(tmp_path: Path) -> None:
-    write_run(tmp_path / "out", right(560))
+    write_run(tmp_path / "out", right(100))
     write_pack(tmp_path / "pack", manifest(meta_some=entry(N, published(65.0))))
     done = cli("report", "out", "--pack", "pack", "--margin", "2", "--json", cwd=tmp_path)
     assert (done.returncode, json.loads(done.stdout)["decision"]["outcome"]) == (0, "DON'T SHIP")
 
 
 def test_an_identical_model_passes_the_readmes_gate(tmp_path: Path) -> None:
-    """20 of 1,000 docs flip, as many one way as the other."""
+    """10 of 1,000 docs flip, as many one way as the other."""
     after = [0.0] * 5 + right(645, 645) + [1.0] * 5 + [0.0] * 345
     write_run(tmp_path / "out", after, recorded=[True] * 650 + [False] * 350)
-    write_pack(tmp_path / "pack", manifest(meta_some=entry(N, published(65.0))))
+    write_pack(tmp_path / "pack", manifest(meta_some=entry(1000, published(65.0))))
     done = cli("report", "out", "--pack", "pack", "--max-drop", "1.0", "--json", cwd=tmp_path)
     assert (done.returncode, json.loads(done.stdout)["decision"]["outcome"]) == (0, "SHIP")
 
 
 def test_a_gate_that_cannot_decide_ends_with_3(tmp_path: Path) -> None:
-    write_run(tmp_path / "out", right(640))
+    write_run(tmp_path / "out", right(128))
     write_pack(tmp_path / "pack", manifest(meta_some=entry(N, published(65.0)), meta_other=entry(5, published(1.0))))
-    (tmp_path / "gate.yaml").write_text("margin: 6\n")
+    (tmp_path / "gate.yaml").write_text("margin: 12\n")
     done = cli("report", "out", "--pack", "pack", "--gate", "gate.yaml", cwd=tmp_path)
     assert done.returncode == 3
     assert "UNDECIDED: mean drop of 1 of 2 tasks 1.0 points" in done.stdout
@@ -308,7 +308,7 @@ def test_a_gate_that_cannot_decide_ends_with_3(tmp_path: Path) -> None:
 
 
 def test_repeats_are_averaged_when_asked_for(tmp_path: Path) -> None:
-    for seed, count in enumerate((640, 660)):
+    for seed, count in enumerate((128, 132)):
         args = {"pretrained": "org/Some-Model", "seed": seed}
         write_run(tmp_path / "out" / str(seed), right(count), time=f"2026-01-02T03-04-0{seed}", model_args=args)
     write_pack(tmp_path / "pack", manifest(meta_some=entry(N, published(65.0))))
@@ -331,8 +331,8 @@ def test_repeats_are_averaged_when_asked_for(tmp_path: Path) -> None:
     ],
 )
 def test_what_was_not_run_alike_is_no_repeat(tmp_path: Path, options: dict[str, Any], message: str) -> None:
-    write_run(tmp_path / "out" / "a", right(640))
-    write_run(tmp_path / "out" / "b", right(640), **{"time": "2026-01-02T03-04-09", **options})
+    write_run(tmp_path / "out" / "a", right(64, 100))
+    write_run(tmp_path / "out" / "b", right(64, 100), **{"time": "2026-01-02T03-04-09", **options})
     with pytest.raises(ResultsError, match=message):
         read_run([tmp_path / "out"], repeats=True)
 
@@ -365,8 +365,8 @@ def test_what_the_user_can_fix_is_one_message_and_code_2(
 
 
 def test_compare_decides_against_the_baseline_run(tmp_path: Path) -> None:
-    write_run(tmp_path / "a", right(650), extra={"n-samples": {"meta_some": {"original": N, "effective": N}}})
-    write_run(tmp_path / "b", right(649))
+    write_run(tmp_path / "a", right(130), extra={"n-samples": {"meta_some": {"original": N, "effective": N}}})
+    write_run(tmp_path / "b", right(129))
     done = cli("compare", "a", "b", "--max-drop", "5", "--json", "--html", "c.html", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     tree = json.loads(done.stdout)
@@ -457,13 +457,13 @@ def test_a_choice_that_is_a_mistake_is_one_message(tmp_path: Path, options: list
 
 def test_a_pack_is_judged_on_the_tasks_that_are_chosen(tmp_path: Path) -> None:
     """A task of the pack that was not run forbids SHIP, unless it is left out; also a damaged one."""
-    after = [0.0] * 5 + right(645, 645) + [1.0] * 5 + [0.0] * 345
-    write_run(tmp_path / "out", after, recorded=[True] * 650 + [False] * 350)
+    after = [0.0] + right(129, 129) + [1.0] + [0.0] * 69
+    write_run(tmp_path / "out", after, recorded=[True] * 130 + [False] * 70)
     write_run(tmp_path / "out", [1, 0], task="meta_torn", time="2026-01-02T03-04-06")
     (torn,) = (tmp_path / "out").glob("samples_meta_torn_*")
     torn.write_text("{")
     write_pack(tmp_path / "pack", manifest(meta_some=entry(N), meta_other=entry(5, docs_file="o"), meta_torn=entry(2)))
-    words = ("report", "out", "--pack", "pack", "--max-drop", "1", "--json")
+    words = ("report", "out", "--pack", "pack", "--max-drop", "5", "--json")
     assert "left out: meta_torn" in " ".join(json.loads(cli(*words, cwd=tmp_path).stdout)["decision"]["reasons"])
     done = cli(*words, "--tasks", "-meta_other,-meta_torn", cwd=tmp_path)
     assert (done.returncode, json.loads(done.stdout)["decision"]["outcome"]) == (0, "SHIP")
@@ -474,8 +474,8 @@ def test_a_pack_is_judged_on_the_tasks_that_are_chosen(tmp_path: Path) -> None:
 def test_the_baselines_score_stands_in_the_terminal_where_there_is_room(
     tmp_path: Path, columns: int, margins: bool, shown: bool
 ) -> None:
-    write_run(tmp_path / "a", right(580))
-    write_run(tmp_path / "b", right(570))
+    write_run(tmp_path / "a", right(116))
+    write_run(tmp_path / "b", right(114))
     (tmp_path / "gate.yaml").write_text(
         "margin: 2\n" + ("tasks: {meta_some: {margin: 3}}\n" if margins else ""), encoding="utf-8"
     )
@@ -487,7 +487,7 @@ def test_the_baselines_score_stands_in_the_terminal_where_there_is_room(
 
 
 def test_without_a_pack_no_answers_are_called_metas(tmp_path: Path) -> None:
-    write_run(tmp_path / "out", right(580))
+    write_run(tmp_path / "out", right(116))
     done = cli("report", "out", "--html", "p.html", cwd=tmp_path)
     page = (tmp_path / "p.html").read_text(encoding="utf-8")
     assert "Meta" not in done.stdout and "Meta&#39;s" not in page and "the baseline&#39;s, recorded" in page

@@ -17,7 +17,7 @@ from runs import entry, manifest, write_run
 from meta_eval.api import compare_candidates
 from meta_eval.base.errors import UserError
 
-DOCS = 200
+DOCS = 60
 TASKS = ("meta_one", "meta_two")
 
 
@@ -43,7 +43,7 @@ def write(
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs")
-    for name, lost in (("base", -1), ("ship", 0), ("open", 8), ("lost", 40)):
+    for name, lost in (("base", -1), ("ship", 0), ("open", 8), ("lost", 26)):
         write(folder / name, lost)
     return folder
 
@@ -55,9 +55,9 @@ def place(written: Path, tmp_path: Path) -> Path:
 
 
 def compare(place: Path, *words: str) -> tuple[Any, subprocess.CompletedProcess[str]]:
-    """Compare at a margin of 4 points. Return the JSON and the process."""
-    margin = () if "--max-drop" in words else ("--margin", "4")
-    done = cli("compare", *words, *margin, "--cap", "12", "--json", cwd=place)
+    """Compare at a margin of 13 points. Return the JSON and the process."""
+    margin = () if "--max-drop" in words else ("--margin", "13")
+    done = cli("compare", *words, *margin, "--cap", "40", "--json", cwd=place)
     return (json.loads(done.stdout) if done.stdout else None), done
 
 
@@ -81,8 +81,8 @@ def test_a_candidate_is_judged_as_if_it_were_the_only_one(place: Path) -> None:
 @pytest.mark.parametrize(
     ("candidates", "code"),
     [
-        ("ship open --max-drop 4", 3), ("open lost --max-drop 4", 1), ("lost unlike --max-drop 4", 2),
-        ("lost gone --max-drop 4", 2), ("open lost", 0), ("ship gone", 2),
+        ("ship open --max-drop 13", 3), ("open lost --max-drop 13", 1), ("lost unlike --max-drop 13", 2),
+        ("lost gone --max-drop 13", 2), ("open lost", 0), ("ship gone", 2),
     ],
 )  # fmt: skip
 def test_the_exit_code_is_that_of_the_worst(candidates: str, code: int, place: Path) -> None:
@@ -168,7 +168,7 @@ def test_a_run_or_its_copy_beside_itself_never_ships(place: Path) -> None:
 def test_thirty_runs_are_read_one_after_the_other(tmp_path: Path) -> None:
     names = [f"run{number:02}" for number in range(30)]
     for number, name in enumerate(names):
-        write(tmp_path / name, number, tasks=TASKS[:1], docs=60)
+        write(tmp_path / name, number, tasks=TASKS[:1], docs=48)
     tree, done = compare(tmp_path, *names)
     assert done.returncode == 0, done.stderr
     assert len(tree["candidates"]) == 29 and len(tree["places"]) == 30
@@ -208,7 +208,7 @@ def test_runs_whose_intervals_overlap_share_places(place: Path) -> None:
     assert [(run["name"], run["best"], run["worst"]) for run in tree["places"]] == [
         ("base", 1, 2), ("ship", 1, 3), ("open", 2, 3), ("lost", 4, 4),
     ]  # fmt: skip
-    assert tree["places"][-1]["drop"] == pytest.approx(0.2)
+    assert tree["places"][-1]["drop"] == pytest.approx(26 / 60)
     assert "base 1 to 2" in done.stderr and "lost 4 " in done.stderr
 
 
@@ -216,7 +216,7 @@ def test_places_are_by_the_tasks_that_all_ran_over_the_same_docs(place: Path) ->
     write(place / "base", -1, tasks=["x", "meta_more"], docs=50)
     write(place / "ship", 0, tasks=["x", "meta_more"], docs=50)
     write(place / "short", 0, tasks=["meta_one"])
-    write_run(place / "short", verdicts(140, 2, 2)[:180], task="meta_two", time="2026-01-02T03-04-05.000006",
+    write_run(place / "short", verdicts(42, 2, 2)[:54], task="meta_two", time="2026-01-02T03-04-05.000006",
               model_args={"pretrained": "org/short"}, extra={"model_name": "org/short"})  # fmt: skip
     tree, _ = compare(place, "base", "ship", "short")
     assert tree["places_tasks"] == ["meta_one"]
@@ -272,7 +272,7 @@ def test_a_foreign_name_forges_nothing(name: str, place: Path) -> None:
 def test_six_candidates_with_long_names_are_whole_in_eighty_columns(tmp_path: Path) -> None:
     names = [f"checkpoint-{number}000-of-a-long-training-run" for number in range(7)]
     for number, name in enumerate(names):
-        write(tmp_path / name, number * 3, docs=200)
+        write(tmp_path / name, number * 3)
     done = cli("compare", *names, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "…" not in done.stdout and max(map(len, done.stdout.splitlines())) <= 80
@@ -298,7 +298,7 @@ def test_pack_gate_and_tasks_hold_for_every_candidate(place: Path) -> None:
     (place / "pack").mkdir()
     pack = manifest(**{task: entry(DOCS) for task in TASKS})
     (place / "pack/manifest.json").write_text(pack.to_json(), encoding="utf-8")
-    (place / "gate.yaml").write_text("margin: 30\ncap: 40\n")
+    (place / "gate.yaml").write_text("margin: 70\ncap: 80\n")
     done = cli("compare", "base", "ship", "lost", "--pack", "pack", "--gate", "gate.yaml", "--tasks=meta_one", "--json",
                cwd=place)  # fmt: skip
     tree = json.loads(done.stdout)
@@ -343,13 +343,13 @@ def test_the_table_of_tasks_says_that_docs_differ_only_where_they_do(place: Path
     words = ("compare", "base", "ship", "lost")
     same = cli(*words, "--gate", "gate.yaml", cwd=place, COLUMNS="400").stdout
     assert "meta_two" in same and "answered other docs" not in same
-    write(place / "short", 0, docs=DOCS - 20)
+    write(place / "short", 0, docs=DOCS - 10)
     unlike = cli(*words, "short", cwd=place, COLUMNS="400").stdout
     assert "Where candidates answered other docs, base has no score of its own." in unlike
 
 
 def test_the_function_gives_reports_and_errors(place: Path) -> None:
-    found = compare_candidates(place / "base", [place / "ship", place / "gone"], margin=4, cap=12)
+    found = compare_candidates(place / "base", [place / "ship", place / "gone"], margin=13, cap=40)
     ship, gone = found.candidates
     assert ship.report is not None and ship.report.decision.outcome == "SHIP"
     assert isinstance(gone.error, UserError) and found.exit_code == 2

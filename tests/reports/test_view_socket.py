@@ -56,9 +56,9 @@ def tracker(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    write_run(tmp_path / "out", [1.0] * 560 + [0.0] * 440)
+    write_run(tmp_path / "out", [1.0] * 112 + [0.0] * 88)
     (tmp_path / "pack").mkdir()
-    pack = manifest(meta_some=entry(1000, published(65.0)))
+    pack = manifest(meta_some=entry(200, published(65.0)))
     (tmp_path / "pack" / "manifest.json").write_text(pack.to_json(), encoding="utf-8")
     return tmp_path
 

@@ -363,9 +363,14 @@ def test_a_page_asks_the_network_for_nothing_and_runs_one_script(tmp_path: Path)
         assert str(attributes.get("href", "#")).startswith("#")
 
 
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The elements of a page."""
+    return [tag for tag, _ in written(tmp_path_factory.mktemp("plain"), make_report())[1].elements]
+
+
 @pytest.mark.parametrize("text", HOSTILE)
-def test_a_page_escapes_what_stands_outside_the_samples(tmp_path: Path, text: str) -> None:
-    plain = [tag for tag, _ in written(tmp_path, make_report())[1].elements]
+def test_a_page_escapes_what_stands_outside_the_samples(tmp_path: Path, text: str, plain: list[str]) -> None:
     page = written(tmp_path, make_report(name=text))[1]
     assert [tag for tag, _ in page.elements] == plain
     assert visible(text) in page.text

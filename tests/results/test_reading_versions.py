@@ -130,7 +130,14 @@ def test_a_results_file_alone_finds_its_samples(output: Path) -> None:
     assert read(results_of(output)).tasks == read(output).tasks
 
 
-@pytest.mark.parametrize("name", ["results.json", f"results_{TIME}.json", "mine.json"])
+@pytest.mark.parametrize(
+    ("output", "name"),
+    [
+        *((version, "results.json") for version in VERSIONS),
+        (VERSIONS[-1], f"results_{TIME}.json"), (VERSIONS[-1], "mine.json"),
+    ],
+    indirect=["output"],
+)  # fmt: skip
 def test_samples_inside_the_results_file_are_read(output: Path, tmp_path: Path, name: str) -> None:
     file, apart = embed_samples(output, tmp_path / name), read(output)
     run = read(file)

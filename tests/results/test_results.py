@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from golden import prepare_sample
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from places import THOROUGH
 from runs import TIME, entry, manifest, run_lm_eval, sample, write_run
+from shared import REPLAYED, replayed_pack
 
 from meta_eval.harness.doc_results import ResultsError
 from meta_eval.harness.lm_eval_run import Run, read_run
@@ -24,22 +24,19 @@ from meta_eval.harness.scores import compute_scores, list_metric_keys
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.pack.pack_match import match_pack
 
-TASKS = ["meta_bbh", "meta_gpqa_cot", "meta_ifeval", "meta_mmlu_pretrain", "meta_mmlu_pro_instruct"]
 SAMPLES = f"samples_meta_some_{TIME}.jsonl"
 RESULTS = f"results_{TIME}.json"
 
 
 @pytest.fixture(scope="module")
 def pack(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("prepared") / "work_dir"
-    prepare_sample(folder, TASKS)
-    return folder
+    return replayed_pack(tmp_path_factory)[0]
 
 
 @pytest.fixture(scope="module")
-def output(pack: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What lm-eval itself writes of a replay."""
-    return run_lm_eval(pack, TASKS, tmp_path_factory.mktemp("out"))
+    return replayed_pack(tmp_path_factory)[1]
 
 
 def read(*paths: Path, **options: Any) -> Run:
@@ -55,7 +52,7 @@ def edit(path: Path, change: Callable[[list[bytes]], list[bytes]]) -> None:
 
 def test_every_task_of_a_real_run_is_read(output: Path) -> None:
     run = read(output)
-    assert list(run.tasks) == TASKS
+    assert list(run.tasks) == list(REPLAYED)
     assert run.notes == ()
     assert {task: len(result.docs) for task, result in run.tasks.items()} == {
         "meta_bbh": 21, "meta_gpqa_cot": 15, "meta_ifeval": 18, "meta_mmlu_pretrain": 16, "meta_mmlu_pro_instruct": 15,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -21,6 +23,14 @@ from meta_eval.stats.identical import (
 from meta_eval.stats.intervals import t_quantile
 
 
+@functools.cache
+def upper_end(docs: int, lost: int, won: int) -> float:
+    """The upper end of a drop's interval. Many draws have the same counts."""
+    same = docs - lost - won
+    before, after = [1.0] * lost + [0.0] * (won + same), [0.0] * lost + [1.0] * won + [0.0] * same
+    return stats.paired_drop(before, after).interval().upper
+
+
 @pytest.mark.parametrize(("docs", "flips"), [(100, 0.02), (164, 0.06), (448, 0.04), (1319, 0.05)])
 def test_few_identical_copies_exceed_it(docs: int, flips: float) -> None:
     rng = np.random.default_rng(docs)
@@ -28,12 +38,7 @@ def test_few_identical_copies_exceed_it(docs: int, flips: float) -> None:
     like = stats.paired_drop([0.0] * docs, [0.0] * docs)
     end = worst_end(like, flips, chance)
     lost, won = rng.binomial(docs, flips / 2, (2, runs)).tolist()
-    ends = [
-        stats.paired_drop([1.0] * down + [0.0] * (docs - down), [0.0] * down + [1.0] * up + [0.0] * (docs - down - up))
-        .interval()
-        .upper
-        for down, up in zip(lost, won, strict=True)
-    ]
+    ends = [upper_end(docs, down, up) for down, up in zip(lost, won, strict=True)]
     beyond = sum(value > end for value in ends) / runs
     assert beyond <= chance + 3 * (chance * (1 - chance) / runs) ** 0.5
     assert end < max(ends) + 1e-9 or beyond == 0
@@ -47,10 +52,8 @@ def test_more_flips_and_less_chance_go_further() -> None:
 @pytest.mark.parametrize(("docs", "flips", "margin"), [(198, 0.04, 0.05), (448, 0.06, 0.03), (1319, 0.04, 0.02)])
 def test_as_many_copies_are_within_the_margin_as_is_said(docs: int, flips: float, margin: float) -> None:
     rng, runs = np.random.default_rng(docs), 1500 if THOROUGH else 400
-    ends = []
-    for lost, won, same in rng.multinomial(docs, [flips / 2, flips / 2, 1 - flips], runs).tolist():
-        before, after = [1.0] * lost + [0.0] * (won + same), [0.0] * lost + [1.0] * won + [0.0] * same
-        ends.append(stats.paired_drop(before, after).interval().upper)
+    drawn = rng.multinomial(docs, [flips / 2, flips / 2, 1 - flips], runs).tolist()
+    ends = [upper_end(docs, lost, won) for lost, won, _ in drawn]
     expected = expect_copy(docs, flips)
     for allowed, chance in ((margin, chance_within(expected, margin)), (margin_within(expected) + 1e-9, 0.95)):
         share = sum(end < allowed for end in ends) / runs

@@ -57,15 +57,15 @@ def test_the_flips_that_are_expected_are_the_variance_of_sampled_runs(before: in
 
 
 def test_so_many_answers_show_an_identical_model() -> None:
-    rng = np.random.default_rng(7)
+    rng, runs = np.random.default_rng(7), 200 if THOROUGH else 80
     docs, margin = 2000, 0.02
     p = rng.beta(0.8, 0.8, docs)
     answers = stats.count_needed_answers(float(np.mean(p * (1 - p))) / docs, margin)
     assert answers is not None and answers > 1
 
     def shown(k: int) -> float:
-        drops = [stats.paired_drop(rng.binomial(k, p) / k, rng.binomial(k, p) / k) for _ in range(200)]
-        return sum(drop.interval().upper < margin for drop in drops) / 200
+        drops = [stats.paired_drop(rng.binomial(k, p) / k, rng.binomial(k, p) / k) for _ in range(runs)]
+        return sum(drop.interval().upper < margin for drop in drops) / runs
 
     assert shown(answers) > 0.9 > shown(max(1, answers // 2))
 

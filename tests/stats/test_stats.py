@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -504,8 +505,8 @@ def lost_whole(n: int, size: int, share: float) -> Callable[[np.random.Generator
 )
 def test_rare_whole_losses_beside_small_changes_are_not_excluded(n: int, size: int, share: float) -> None:
     """Of so few clusters none may be lost whole, as if none could be."""
-    draw, rng = lost_whole(n, size, share), np.random.default_rng(19)
-    assert sum(draw(rng).interval().upper < share for _ in range(RUNS)) <= 0.025 * RUNS
+    draw, rng, runs = lost_whole(n, size, share), np.random.default_rng(19), RUNS if THOROUGH else 80
+    assert sum(draw(rng).interval().upper < share for _ in range(runs)) <= 0.025 * runs
 
 
 def test_changes_of_whole_docs_are_judged_as_counts() -> None:
@@ -536,7 +537,8 @@ def test_what_could_be_seen_is_seen_four_times_in_five(n: int, flips: float, alp
     effect = drop_of(half, half, n).find_detectable(alpha)
     rng = np.random.default_rng(6)
     counts = rng.multinomial(n, [flips / 2 + effect, flips / 2, 1 - flips - effect], size=RUNS)
-    seen = np.mean([drop_of(int(lost), int(won), n).p_value() < alpha for lost, won, _ in counts])
+    drawn = Counter((lost, won) for lost, won, _ in counts.tolist())  # many draws have the same counts
+    seen = sum(times for (lost, won), times in drawn.items() if drop_of(lost, won, n).p_value() < alpha) / RUNS
     assert 0.75 <= seen <= 0.97
 
 
