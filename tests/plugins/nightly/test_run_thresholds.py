@@ -18,7 +18,6 @@ from meta_eval.judge.gate import read_gate
 from meta_eval.plugins.nightly.run_history import PastRun, TaskVerdicts, add_run
 from meta_eval.plugins.nightly.run_thresholds import find_run_thresholds
 
-
 NAMES = [f"d{place}" for place in range(1000)]
 
 

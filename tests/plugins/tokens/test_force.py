@@ -193,7 +193,7 @@ def test_what_does_not_fit_is_not_asked_and_said(pack: Path, client: type[FakeCl
 
     client.fails = staticmethod(fits)  # type: ignore[assignment]
     with noted() as notes:
-        done = measure(pack=pack)
+        done = measure(pack=pack, tasks=[TEXTS])
     assert done.failed == 1
     assert any("max_model_len is 8" in note for note in notes)
     assert done.tables is not None
@@ -241,18 +241,18 @@ def test_with_nothing_answered_there_is_no_table(pack: Path) -> None:
 
 
 def test_the_table_of_another_selection_is_not_left_beside_it(pack: Path) -> None:
-    first = measure(pack=pack)
+    first = measure(pack=pack, docs=4)
     assert first.tables is not None and first.tables.choices is not None
     assert first.tables.choices.exists()
-    measure(pack=pack, tasks=[TEXTS])
+    measure(pack=pack, tasks=[TEXTS], docs=4)
     assert not first.tables.choices.exists()
 
 
 def test_another_model_of_the_same_pack_has_a_table_of_its_own(pack: Path, tmp_path: Path) -> None:
     model_folder(tmp_path / "other", weights=b"others")
-    first = measure(pack=pack)
+    first = measure(pack=pack, tasks=[TEXTS])
     before = (pack / "manifest.json").read_bytes() if (pack / "manifest.json").exists() else b""
-    two = measure(pack=pack, overrides=["model_name=other"])
+    two = measure(pack=pack, tasks=[TEXTS], overrides=["model_name=other"])
     assert first.tables is not None and two.tables is not None
     assert first.tables.texts != two.tables.texts
     assert rows(first.tables.texts) == rows(two.tables.texts)
