@@ -133,7 +133,7 @@ def test_a_run_that_was_interrupted_goes_on(place: Path) -> None:
 
 def test_levels_are_searched_between_the_good_and_the_bad(place: Path) -> None:
     with load_server(place / "model", "exchange", 0.5, above=9) as server:
-        tree = run_load(place, server, "--concurrency", "4,40", "--traffic", "0", "--docs", "30", "--search", code=1)
+        tree = run_load(place, server, "--concurrency", "8,24", "--traffic", "0", "--docs", "30", "--search", code=1)
     outcomes = read_levels(tree)
     worse = min(level for level, outcome in outcomes.items() if outcome == "worse")
     good = max(level for level in outcomes if level < worse)
