@@ -15,7 +15,7 @@ from meta_eval.plugins.boards.board_row import read_board_row
 from meta_eval.plugins.boards.details_row import read_lighteval_row
 from meta_eval.plugins.boards.graded_docs import read_details
 
-many = settings(max_examples=150 if THOROUGH else 10)
+many = settings(max_examples=150 if THOROUGH else 7)
 
 LEAVES = st.none() | st.booleans() | st.integers(-2, 9) | st.floats() | st.text(max_size=4)
 VALUES = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner))

@@ -28,6 +28,13 @@ def board(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def verified(board: Path) -> Path:
+    """The folder, after a verification of the pack."""
+    verify(board / "pack")
+    return board
+
+
 @pytest.fixture
 def hub(board: Path, tmp_path: Path) -> Iterator[FakeHub]:
     with hub_of({DETAILS: as_dataset(board / "details")}, tmp_path / "cache") as fake:
@@ -41,8 +48,8 @@ def test_every_task_of_the_board_is_graded_today_as_it_was(board: Path) -> None:
     assert checks == {name: ("passed", len(rows)) for name, (rows, _, _) in TASKS.items()}
 
 
-def test_the_report_shows_the_raw_and_the_boards_value_of_a_run_and_of_the_record(board: Path) -> None:
-    verify(board / "pack")
+def test_the_report_shows_the_raw_and_the_boards_value_of_a_run_and_of_the_record(verified: Path) -> None:
+    board = verified
     record(board / "pack", board / "again", list(TASKS))
     shown = shown_by_board(report([board / "again"], pack=board / "pack"))
     musr = [name for name in TASKS if "musr" in name]
@@ -62,8 +69,8 @@ def test_the_report_shows_the_raw_and_the_boards_value_of_a_run_and_of_the_recor
     assert not {"BBH", "MATH Lvl 5", "mean"} & set(shown)  # of which tasks are missing
 
 
-def test_a_part_that_was_not_run_has_the_records_number_alone(board: Path) -> None:
-    verify(board / "pack")
+def test_a_part_that_was_not_run_has_the_records_number_alone(verified: Path) -> None:
+    board = verified
     record(board / "pack", board / "other", ["leaderboard_ifeval"], salt="two")
     shown = shown_by_board(report([board / "other"], pack=board / "pack"))
     assert {"IFEval", "IFEval, recorded", "GPQA, recorded"} <= set(shown)

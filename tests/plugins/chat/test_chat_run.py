@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from chat_server import Body, ChatServer, Reply, completion
 from command import cli
+from packs import some_templates
 
 from meta_eval import report
 from meta_eval.harness.lm_eval_run import read_run
@@ -31,6 +32,8 @@ def run(server: ChatServer, folder: Path, *words: str, tasks: str = TASK, **keys
         "api_key_env": "MY_KEY", "concurrency": 4, "max_model_len": 65536,
         "price_per_million_tokens": {"prompt": 1, "completion": 10}, **keys,
     }  # fmt: skip
+    if not (folder / "meta_template").exists():
+        some_templates(folder, "mmlu_pro", "mmlu", "bbh")
     (folder / "eval_config.yaml").write_text(json.dumps(settings), encoding="utf-8")
     return cli("run", "--no-report", "--json", *words, cwd=folder, MY_KEY=KEY)
 

@@ -22,7 +22,7 @@ TOOL = {"type": "function", "function": {"name": "add", "parameters": {"type": "
 CALL = {"role": "assistant", "content": None,
         "tool_calls": [{"id": "c", "type": "function", "function": {"name": "add", "arguments": "{}"}}]}  # fmt: skip
 MODELS = {"data": [{"id": "m", "owned_by": "fake", "max_model_len": 262144}]}
-DOCS = 40
+DOCS = 20
 SETTINGS = {
     "model_name": "m", "evals_dataset": "record", "tasks": "recorded", "backend": "chat", "max_model_len": 4096,
     "concurrency": 4,
@@ -81,8 +81,8 @@ def test_a_comparison_is_invalid_where_one_side_lost_its_tools(tmp_path: Path) -
     doc = {"prompt": prompt, "input_final_prompts_hash": ["a"]}
     sides = {}
     for name, lost in (("a", {}), ("b", {"tools_lost": True})):
-        sides[name] = write_run(tmp_path / name, [1.0] * 300 + [0.0] * 100, doc=doc, line=lost)
-    assert differences(sides["a"], sides["b"]) == ["400 of 400 docs had another prompt in B"]
+        sides[name] = write_run(tmp_path / name, [1.0] * 150 + [0.0] * 50, doc=doc, line=lost)
+    assert differences(sides["a"], sides["b"]) == ["200 of 200 docs had another prompt in B"]
     assert compare(sides["a"], sides["b"], margin=5).decision.outcome == "UNDECIDED"
     assert differences(sides["b"], sides["b"]) == [], "both alike"
 
@@ -116,12 +116,19 @@ def test_where_every_doc_lost_its_tools_the_canary_says_so_and_the_model_is_not_
         (None, "not checked"),
     ],
 )
-def test_doctor_reads_the_template_before_anything_is_asked(tmp_path: Path, source: str | None, status: str) -> None:
-    model = tmp_path / "model"
-    model.mkdir()
+def test_doctor_reads_the_template_before_anything_is_asked(prepared: Path, source: str | None, status: str) -> None:
+    config = prepared.with_name("model") / "tokenizer_config.json"
+    config.unlink(missing_ok=True)
     if source:
-        (model / "tokenizer_config.json").write_text(json.dumps({"chat_template": source}), encoding="utf-8")
-    record = make_record(tmp_path / "record")
-    pack = prepare(tmp_path / "pack", "recorded", evals_dataset=str(record), backend="chat", tokenizer=str(model))
-    (check,) = ToolsCheck().check(look_at(pack))
+        config.write_text(json.dumps({"chat_template": source}), encoding="utf-8")
+    (check,) = ToolsCheck().check(look_at(prepared))
     assert check.status == status
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A pack whose model's folder, beside it, is still empty."""
+    folder = tmp_path_factory.mktemp("doctor")
+    record, model = make_record(folder / "record"), folder / "model"
+    model.mkdir()
+    return prepare(folder / "pack", "recorded", evals_dataset=str(record), backend="chat", tokenizer=str(model))

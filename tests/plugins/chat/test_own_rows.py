@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from chat_server import Body, ChatServer, completion
 from command import cli
+from packs import some_templates
 from rows import make_row, write_rows
 
 TASK = "meta_mmlu_pro_instruct"
@@ -48,6 +49,8 @@ def tell(server: ChatServer, folder: Path, *words: str, **keys: Any) -> Any:
         "model_name": "tiny", "evals_dataset": "./my_evals", "tasks": TASK, "backend": "chat", "base_url": server.url,
         "max_model_len": 65536, **keys,
     }  # fmt: skip
+    if not (folder / "meta_template").exists():
+        some_templates(folder, "mmlu_pro", "gpqa")
     (folder / "eval_config.yaml").write_text(json.dumps(settings), encoding="utf-8")
     return cli(*words, cwd=folder)
 

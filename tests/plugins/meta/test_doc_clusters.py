@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from noted import noted
-from packs import prepare, read_docs
-from places import TEMPLATES
+from packs import prepare, read_docs, some_templates
 
 from meta_eval.base.errors import TemplateError
 from meta_eval.pack.manifest import read_manifest
@@ -114,7 +112,7 @@ def test_prepare_writes_them_into_the_docs_of_every_task(tmp_path: Path) -> None
 
 
 def own_clusters(tmp_path: Path, value: str) -> Path:
-    templates = Path(shutil.copytree(TEMPLATES, tmp_path / "meta_template"))
+    templates = some_templates(tmp_path, "gpqa")
     rows = templates / "_common" / "rows.py"
     rows.write_text(
         rows.read_text().replace('        "question": row', f'        "cluster": {value},\n        "question": row')
@@ -134,7 +132,7 @@ def test_a_cluster_that_is_no_text_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_rule_that_there_is_not_is_refused(tmp_path: Path) -> None:
-    templates = Path(shutil.copytree(TEMPLATES, tmp_path / "meta_template"))
+    templates = some_templates(tmp_path, "squad")
     path = templates / "squad" / "squad_1shot.yaml"
     path.write_text(path.read_text().replace("cluster: passage", "cluster: passages"))
     with pytest.raises(TemplateError, match="cluster"):

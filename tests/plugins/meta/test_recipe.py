@@ -114,16 +114,16 @@ def test_init_writes_a_configuration_beside_the_folder_if_there_is_none(recipe: 
     assert not (recipe / "meta_template/_common").exists()
 
 
-@pytest.mark.parametrize("words", [("prepare", *_SAMPLE), ("init",), ("tasks",)])
-def test_where_the_shipped_templates_were_added_the_mixture_is_named_with_the_way_out(words: tuple[str, ...]) -> None:
+def test_where_the_shipped_templates_were_added_the_mixture_is_named_with_the_way_out() -> None:
     shutil.copytree(TEMPLATES, "shipped")
     shutil.copytree("meta_template", "shipped", dirs_exist_ok=True)
     shutil.rmtree("meta_template")
     Path("shipped").rename("meta_template")
-    done = cli(*words)
-    assert done.returncode == 2
-    assert "template_dir meta_template: mixes templates of Meta's recipe (bbh/bbh_3shot_cot.yaml, " in done.stderr
-    assert "Run `mv meta_template meta_template.mixed`" in done.stderr
+    for words in (("prepare", *_SAMPLE), ("init",), ("tasks",)):
+        done = cli(*words)
+        assert done.returncode == 2, words
+        assert "template_dir meta_template: mixes templates of Meta's recipe (bbh/bbh_3shot_cot.yaml, " in done.stderr
+        assert "Run `mv meta_template meta_template.mixed`" in done.stderr
     Path("meta_template").rename("meta_template.mixed")
     assert cli("prepare", *_SAMPLE).returncode == 0
 

@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from command import cli, process
+from command import cli
 from places import REPOSITORY, TEMPLATES
 from rows import make_row, write_rows
 
@@ -51,7 +51,7 @@ def test_a_recorded_run_is_sent_to_prepare() -> None:
 
 
 def test_the_table_is_stdout_and_fits_eighty_columns() -> None:
-    done = process("tasks", COLUMNS="")
+    done = cli("tasks", COLUMNS="")
     assert (done.returncode, done.stderr) == (0, "")
     assert "meta_mmlu_pro_instruct" in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import shutil
 from pathlib import Path
@@ -13,6 +14,7 @@ from meta_datasets import StubDataset
 from places import TEMPLATES
 
 from meta_eval.base.errors import ConfigError, TemplateError, locating
+from meta_eval.pack.templates.template_folder import TemplateFolder
 from meta_eval.plugins.meta.catalog.dataset_names import Identity
 from meta_eval.plugins.meta.task_selection import select_tasks
 from meta_eval.plugins.meta.templates import read_meta_templates
@@ -30,9 +32,14 @@ INSTRUCT_33 = StubDataset(
 COMMON = [path.relative_to(TEMPLATES).as_posix() for path in sorted((TEMPLATES / "_common").glob("*.*"))]
 
 
+@functools.cache
+def read_shipped() -> TemplateFolder:
+    return read_meta_templates(TEMPLATES)
+
+
 def names(*asked: str, of: StubDataset = INSTRUCT_31, root: Path = TEMPLATES) -> list[str]:
     with locating("c.yaml: tasks"):
-        selections, _ = select_tasks(read_meta_templates(root), asked, [of])
+        selections, _ = select_tasks(read_shipped() if root == TEMPLATES else read_meta_templates(root), asked, [of])
     return sorted(selection.template.name for selection in selections)
 
 

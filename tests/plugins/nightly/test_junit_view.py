@@ -14,7 +14,8 @@ from runs import write_run
 
 from meta_eval.reports.views import find_view
 
-RIGHT = [1.0] * 560 + [0.0] * 440
+RIGHT = [1.0] * 112 + [0.0] * 88
+WORSE = [0.0] * 60 + RIGHT[60:]
 
 
 def suite(content: bytes) -> ElementTree.Element:
@@ -37,7 +38,7 @@ def test_each_task_is_a_case_and_so_is_the_decision() -> None:
 
 
 @pytest.mark.parametrize(
-    ("other", "element"), [(RIGHT, None), ([0.0] * 300 + RIGHT[300:], "failure")]
+    ("other", "element"), [(RIGHT, None), (WORSE, "failure")]
 )  # fmt: skip
 def test_the_decision_is_what_the_command_decides(tmp_path: Path, other: list[float], element: str | None) -> None:
     write_run(tmp_path / "a", RIGHT)
@@ -57,7 +58,7 @@ def test_characters_that_xml_cannot_hold_are_replaced() -> None:
 
 
 def test_each_candidate_is_a_suite_with_its_decision_or_its_error(tmp_path: Path) -> None:
-    for name, verdicts in (("a", RIGHT), ("b", RIGHT), ("c", [0.0] * 300 + RIGHT[300:])):
+    for name, verdicts in (("a", RIGHT), ("b", RIGHT), ("c", WORSE)):
         write_run(tmp_path / name, verdicts)
     (tmp_path / "d").mkdir()
     places = [tmp_path / name for name in "abcd"]

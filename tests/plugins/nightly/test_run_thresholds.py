@@ -11,15 +11,18 @@ import yaml
 from command import cli
 from marks import few
 from one_task import run
+from places import THOROUGH
 
 from meta_eval.errors import UserError
 from meta_eval.judge.gate import read_gate
 from meta_eval.plugins.nightly.run_history import PastRun, TaskVerdicts, add_run
 from meta_eval.plugins.nightly.run_thresholds import find_run_thresholds
 
+NAMES = [f"d{place}" for place in range(1000)]
+
 
 def past(values: Sequence[float], night: int = 1, model: str = "org/model", task: str = "t") -> PastRun:
-    docs = {f"d{place}": float(value) for place, value in enumerate(values)}
+    docs = dict(zip(NAMES, values, strict=False))
     tasks = {task: TaskVerdicts(metric="exact_match,none", docs=docs)}
     return PastRun(time=f"2026-01-{night:02}T03:00:00Z", name=f"c{night}", model=model, tasks=tasks)
 
@@ -37,7 +40,7 @@ def draw(rng: np.random.Generator, runs: int, docs: int, flips: float, shift: fl
     ("runs", "docs", "flips"), few([(8, 300, 0.12), (5, 1000, 0.05), (20, 200, 0.3)], 3)
 )  # fmt: skip
 def test_an_identical_model_fails_about_once_in_so_many_runs(runs: int, docs: int, flips: float) -> None:
-    rng, failed, draws, once_in = np.random.default_rng(3), 0, 1500, 20
+    rng, failed, draws, once_in = np.random.default_rng(3), 0, 1500 if THOROUGH else 1000, 20
     for _ in range(draws):
         *before, after = draw(rng, runs + 1, docs, flips)
         (threshold,) = find_run_thresholds([past(values) for values in before], once_in)
@@ -46,7 +49,7 @@ def test_an_identical_model_fails_about_once_in_so_many_runs(runs: int, docs: in
 
 
 def test_a_model_that_lost_what_it_can_see_fails_four_times_of_five() -> None:
-    rng, failed, draws = np.random.default_rng(5), 0, 600
+    rng, failed, draws = np.random.default_rng(5), 0, 600 if THOROUGH else 250
     for _ in range(draws):
         *before, after = draw(rng, 9, 400, 0.1)
         (threshold,) = find_run_thresholds([past(values) for values in before], 100)

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import re
 import shlex
 import shutil
 import signal
 import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +16,7 @@ from typing import Any
 
 import pytest
 from command import cli
+from forked import started
 from own_record import CHOICES, DOCS, TEXTS, config_of, record_run
 
 from meta_eval import run
@@ -219,9 +217,8 @@ def test_a_client_that_hangs_up_hurts_nobody(server: StandIn) -> None:
 
 
 def test_it_serves_until_it_is_interrupted_and_the_next_command_works(prepared: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "meta_eval", "stand-in", str(prepared), "--port", "0", "--spoil", "1"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=os.environ) as one:
-        assert one.stderr is not None
+    one = started("stand-in", prepared, "--port", "0", "--spoil", "1")
+    try:
         lines = iter(one.stderr.readline, "")
         address = next(found[1] for line in lines if (found := re.search(r"http://localhost:(\d+)/v1", line)))
         _, *words = shlex.split(next(lines).removeprefix("next: "))
@@ -232,6 +229,8 @@ def test_it_serves_until_it_is_interrupted_and_the_next_command_works(prepared: 
         assert json.loads(connection.getresponse().read())["choices"][0]["text"] == SPOILED
         one.send_signal(signal.SIGINT)
         out, error = one.communicate(timeout=20)
+    finally:
+        one.kill()
     assert done.returncode == 0, done.stderr
     assert (one.returncode, out) == (130, "")
     assert "Traceback" not in error

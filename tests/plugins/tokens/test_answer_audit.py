@@ -33,7 +33,7 @@ def greedy(docs: int, regret: float, *, every: int = 10, tokens: int = 40, only:
 def sampled(
     docs: int, temperature: float = 1.0, top_p: float = 1.0, tokens: int = 60, seed: int = 0, k: int = VOCABULARY - 2
 ) -> list[Forced]:
-    """Answers of a model with random distributions, sampled from it."""
+    """Answers of a model with random distributions, sampled from it. Few long ones are scored sooner than many."""
     rng = np.random.default_rng(seed)
     answers = []
     for doc in range(docs):
@@ -169,8 +169,10 @@ def test_no_single_token_decides() -> None:
     [(0.7, 0.8), *(pytest.param(*pair, marks=thorough) for pair in ((1.0, 1.0), (0.7, 1.0), (1.0, 0.9)))],
 )
 def test_the_depth_of_sampled_answers_is_zero_as_they_were_sampled(temperature: float, top_p: float) -> None:
-    docs = score(sampled(400, temperature, top_p), temperature, top_p)
-    (verdict,) = judge_answers(docs, score(sampled(400, temperature, top_p, seed=1), temperature, top_p))
+    docs, noise = (
+        score(sampled(100, temperature, top_p, tokens=240, seed=seed), temperature, top_p) for seed in (0, 1)
+    )
+    (verdict,) = judge_answers(docs, noise)
     assert abs(verdict.figures.score.value) < 0.01
     assert verdict.figures.surprise is not None and abs(verdict.figures.surprise) < 0.02
     assert verdict.figures.unlikely == 0
@@ -179,8 +181,8 @@ def test_the_depth_of_sampled_answers_is_zero_as_they_were_sampled(temperature: 
 
 @pytest.mark.parametrize("was", [0.7, pytest.param(1.3, marks=thorough)])
 def test_another_temperature_is_found(was: float) -> None:
-    docs = score(sampled(100, was), 1.0)
-    verdicts = judge_answers(docs, score(sampled(100, seed=1), 1.0))
+    docs = score(sampled(50, was, tokens=120), 1.0)
+    verdicts = judge_answers(docs, score(sampled(50, tokens=120, seed=1), 1.0))
     assert verdicts[0].outcome == "different"
     bounds = verdicts[0].temperature_interval
     assert bounds is not None and bounds.lower - 0.05 <= was <= bounds.upper + 0.05
@@ -226,8 +228,8 @@ def test_prompts_with_fewer_tokens_in_some_answers_are_a_cut_context() -> None:
 
 
 def test_a_top_p_that_was_not_kept_is_found() -> None:
-    docs = score(sampled(150, 1.0), 1.0, 0.7)
-    verdicts = judge_answers(docs, score(sampled(150, 1.0, 0.7, seed=1), 1.0, 0.7))
+    docs = score(sampled(50, 1.0, tokens=180), 1.0, 0.7)
+    verdicts = judge_answers(docs, score(sampled(50, 1.0, 0.7, tokens=180, seed=1), 1.0, 0.7))
     assert verdicts[0].outcome == "different"
     assert [cause.key for cause in find_causes(verdicts, docs, None, 0)] == ["top_p"]
 

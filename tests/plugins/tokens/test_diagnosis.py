@@ -40,7 +40,7 @@ from meta_eval.plugins.tokens.perturbations import ALONE
 from meta_eval.plugins.tokens.probe_table import Probed, Probes, read_probes
 from meta_eval.plugins.tokens.table_checks import diagnose_unpaired
 from meta_eval.plugins.tokens.table_pairing import Pair, PairingError, pair_tables
-from meta_eval.plugins.tokens.token_columns import Vocabulary, make_columns
+from meta_eval.plugins.tokens.token_columns import Columns, Vocabulary, make_columns
 
 TABLES = REPOSITORY / "tests" / "data" / "fidelity"
 # Nats per token: several times the noise of these small models.
@@ -69,14 +69,20 @@ def table(name: str) -> Tokens:
     return read_tokens(TABLES / f"{name}.parquet")
 
 
+@cache
+def columns(name: str) -> Columns:
+    return make_columns(read(name)[0])
+
+
 def probed(before: str, after: str, noise: float = 0.0) -> Finding | None:
     """What is found with probes; with noise, as of an engine that is not deterministic."""
     rng = np.random.default_rng(0)
-    (ours, asked), (theirs, too) = read(before), read(after)
+    (_, asked), (theirs, too) = read(before), read(after)
+    measured = columns(after)
     if noise:
-        theirs = tuple(noisy(answer, rng, noise) for answer in theirs)
+        measured = make_columns(tuple(noisy(answer, rng, noise) for answer in theirs))
         too = {key: noisy_probe(probe, rng, noise) for key, probe in too.items()}
-    both = Pair(make_columns(ours), make_columns(theirs), None, 0.0, 0, 0, 0)
+    both = Pair(columns(before), measured, None, 0.0, 0, 0, 0)
     return diagnose(compare_tables(both, MARGIN), both, SPECIAL, ProbePair(both, asked, too))
 
 
@@ -128,7 +134,7 @@ def test_every_cause_stands_in_a_group_and_a_headline_names_groups_with_all_thei
 
 def test_too_few_probes_name_what_tokens_alone_do() -> None:
     answers, probes = read("shards")
-    both = Pair(make_columns(read("reference")[0]), make_columns(answers), None, 0.0, 0, 0, 0)
+    both = Pair(columns("reference"), make_columns(answers), None, 0.0, 0, 0, 0)
     few = [key for key in probes if key[2] == ALONE][:5]
     probing = ProbePair(both, {key: read("reference")[1][key] for key in few}, {key: probes[key] for key in few})
     diagnosis = diagnose(compare_tables(both, MARGIN), both, SPECIAL, probing)
@@ -149,7 +155,7 @@ def test_where_all_prompts_are_long_attention_and_a_template_are_named_together(
 
 def test_probes_of_other_requests_say_nothing() -> None:
     answers, probes = read("two_bos")
-    both = Pair(make_columns(read("reference")[0]), make_columns(answers), None, 0.0, 0, 0, 0)
+    both = Pair(columns("reference"), make_columns(answers), None, 0.0, 0, 0, 0)
     other = {key: replace(probe, request_sha256="0" * 64) for key, probe in probes.items()}
     assert not ProbePair(both, read("reference")[1], other).is_enough
     assert (

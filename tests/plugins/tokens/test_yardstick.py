@@ -56,7 +56,7 @@ def test_the_same_factor_decides_whatever_the_noise() -> None:
 
 def in_folders(tmp_path: Path, *, again: bool = True, copy: float = 0.05, **header: object) -> FidelityReport:
     """The report of a copy beside a baseline that has been measured twice, as the command leaves its tables."""
-    baseline = drawn(60, 60)
+    baseline = drawn(30, 120)
     table(tmp_path / "base" / "fidelity" / "a.parquet", baseline)
     if again:
         table(tmp_path / "base" / "fidelity" / "again" / "a2.parquet", moved(baseline, 0.005))
