@@ -28,7 +28,7 @@ from meta_eval.harness.settings import find_default_backend
 from meta_eval.pack.backends.registry import find_backend
 from meta_eval.pack.config import Config, load_config
 
-TASKS = "meta_gpqa,meta_mmlu_pro_instruct,meta_mmlu_pretrain,meta_bbh"
+TASKS = "meta_gpqa,meta_mmlu_pro_instruct,meta_mmlu_pretrain"
 
 
 def nonsense(ask: Request, client: Meta) -> Answer:
