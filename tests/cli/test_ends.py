@@ -20,6 +20,13 @@ from runs import write_run
 MODULE = [sys.executable, "-m", "meta_eval"]
 
 
+def run_code(code: str, **environment: str) -> tuple[int, str, str]:
+    """Run it in a separate process, which is forked. Return exit status, stdout and stderr."""
+    running = Forked(["-c", code], ".", subprocess.PIPE, {**os.environ, **environment}, parent="all")
+    out, err = running.communicate()
+    return running.wait(), out, err
+
+
 @pytest.mark.parametrize(
     ("arguments", "run"),
     [
@@ -54,10 +61,12 @@ def test_a_reader_that_goes_away_has_read_enough(tmp_path: Path, json_too: list[
 
 @pytest.mark.plugin("meta")
 def test_stderr_that_nobody_reads_takes_nothing_from_stdout() -> None:
-    with Path("/dev/full").open("w") as full:
-        done = subprocess.run([*MODULE, "tasks", "--json"], stdout=subprocess.PIPE, stderr=full, text=True, check=False)
-    assert done.returncode == 0
-    assert json.loads(done.stdout)
+    full = "import os\nos.dup2(os.open('/dev/full', os.O_WRONLY), 2)\n"
+    code, out, _ = run_code(
+        f"{full}import sys\nfrom meta_eval import cli\nsys.argv = ['m', 'tasks', '--json']\ncli.main()"
+    )
+    assert code == 0
+    assert json.loads(out)
 
 
 @thorough
@@ -104,13 +113,6 @@ def test_an_interrupt_while_modules_are_imported(after: float) -> None:
     assert "Traceback" not in err
     if running.returncode:
         assert err.splitlines()[-1].startswith("interrupted: ")
-
-
-def run_code(code: str, **environment: str) -> tuple[int, str, str]:
-    """Run it in a separate process, which is forked. Return exit status, stdout and stderr."""
-    running = Forked(["-c", code], ".", subprocess.PIPE, {**os.environ, **environment}, parent="all")
-    out, err = running.communicate()
-    return running.wait(), out, err
 
 
 @pytest.mark.plugin("meta")

@@ -60,12 +60,13 @@ def counting(more: int) -> Respond:
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("canary")
-    return prepare(place / "work_dir", TASKS, model_name=str(find_model_folder()), dtype="float32")
+    pack = prepare(place / "work_dir", TASKS, model_name=str(find_model_folder()), dtype="float32")
+    learn(pack)
+    return pack
 
 
 @pytest.fixture
 def ask(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., RunResult]:
-    learn(prepared)
     monkeypatch.setattr(story, "find_client", lambda *_names, **_keys: Meta)
 
     def go(
@@ -80,7 +81,6 @@ def ask(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call
 @pytest.fixture(scope="module")
 def sound(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[RunResult, Counter[str]]:
     """A run of a model that answers as was recorded, and how often each request was asked."""
-    learn(prepared)
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setattr(story, "find_client", lambda *_names, **_keys: Meta)
         Meta.begin(lambda request, client: client.right(request))
