@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import stat
 import subprocess
 import sys
@@ -93,13 +94,19 @@ def github() -> Iterator[GitHub]:
     server.server_close()
 
 
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three runs and a gate."""
+    place = tmp_path_factory.mktemp("written")
+    for name, verdicts in {"base": RIGHT, "same": RIGHT, "worse": WORSE}.items():
+        write_run(place / name, verdicts)
+    (place / "gate.yaml").write_text("margin: 2\nbaseline_kind: run\n")
+    return place
+
+
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    write_run(tmp_path / "base", RIGHT)
-    write_run(tmp_path / "same", RIGHT)
-    write_run(tmp_path / "worse", WORSE)
-    (tmp_path / "gate.yaml").write_text("margin: 2\nbaseline_kind: run\n")
-    return tmp_path
+def folder(written: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(written, tmp_path / "workspace"))
 
 
 def stand_in(folder: Path, markdown: str, outcome: str = "SHIP", code: int = 0, said: str = "", html: str = "") -> str:
@@ -290,7 +297,7 @@ def test_an_error_names_no_path_of_the_runner(folder: Path, github: GitHub) -> N
 
 def test_an_error_is_not_said_with_the_report_of_an_earlier_gate(folder: Path, github: GitHub) -> None:
     programs = stand_in(folder, "## Evaluation: m\n\n**SHIP**: fine\n")
-    run_action(GATE, folder, event="pull_request", api=github.url, path=programs)
+    run_action(GATE, folder, event="push", api=github.url, path=programs)
     (folder / "programs" / "meta-eval").write_text("#!/bin/sh\necho 'error: nothing there' >&2\nexit 2\n")
     ran = run_action(GATE, folder, event="pull_request", api=github.url, path=programs)
     assert (ran.code, ran.outputs["decision"], ran.outputs["page"]) == (2, "error", "")
