@@ -16,9 +16,10 @@ from pathlib import Path
 
 import pytest
 from marks import few, thorough
-from packs import prepare, reseal
+from packs import prepare, reseal, some_templates
 
-from meta_eval import export, verify
+from meta_eval import Config, export, verify
+from meta_eval import prepare as prepare_apart
 from meta_eval.base import apart
 from meta_eval.base.errors import PackError
 
@@ -62,6 +63,27 @@ def add(pack: Path, code: str) -> Path:
     return pack
 
 
+def templates_with(place: Path, code: str) -> Config:
+    """A configuration whose templates run this code. A worker that prepares imports less than one that verifies."""
+    place.mkdir()
+    folder = some_templates(place, "gpqa")
+    (folder / SCORER).write_text(f"{(folder / SCORER).read_text()}\n{code}\n")
+    return Config(
+        model_name="m", evals_dataset="sample", tasks=("meta_gpqa",), work_dir=str(place / "work_dir"),
+        template_dir=str(folder),
+    )  # fmt: skip
+
+
+@pytest.mark.plugin("meta")
+@pytest.mark.parametrize(
+    "end", few(["import os; os._exit(0)", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"], 2)
+)
+def test_code_that_ends_its_process_is_an_error_and_the_next_call_works(made: Path, tmp_path: Path, end: str) -> None:
+    with pytest.raises(Exception, match=r"ended the program \(exit code 0\)|was ended by SIGKILL"):
+        prepare_apart(templates_with(tmp_path / "ends", end))
+    assert verify(made, min_agreement=0.5).tasks
+
+
 def test_a_result_is_that_of_a_call_in_the_program(pack: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     steps: list[tuple[str, int]] = []
     apart_of_it = verify(pack, progress=lambda what, done=0, _total=0: steps.append((what, done)))
@@ -83,15 +105,6 @@ def test_an_error_is_the_one_that_it_would_be_in_the_program(tmp_path: Path) -> 
     assert caught.value.where == str(tmp_path / "nowhere")
 
 
-@pytest.mark.parametrize(
-    "end", few(["import os; os._exit(0)", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"], 2)
-)
-def test_code_that_ends_its_process_is_an_error_and_the_next_call_works(pack: Path, made: Path, end: str) -> None:
-    with pytest.raises(Exception, match=r"ended the program \(exit code 0\)|was ended by SIGKILL"):
-        verify(add(pack, end))
-    assert verify(made, min_agreement=0.5).tasks
-
-
 def test_code_that_prints_exits_and_leaves_threads_changes_nothing_here(
     pack: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -103,12 +116,13 @@ def test_code_that_prints_exits_and_leaves_threads_changes_nothing_here(
     assert capfd.readouterr().out == ""
 
 
-def test_calls_in_threads_come_to_what_each_comes_to_alone(made: Path, tmp_path: Path) -> None:
-    other = Path(shutil.copytree(made, tmp_path / "other"))
-    add(other, "import builtins\nbuiltins.sorted = lambda *_, **__: []")  # what it breaks, it breaks for itself
+@pytest.mark.plugin("meta")
+def test_calls_in_threads_come_to_what_each_comes_to_alone(tmp_path: Path) -> None:
+    what_breaks = "import builtins\nbuiltins.sorted = lambda *_, **__: []"  # what it breaks, it breaks for itself
+    configs = [templates_with(tmp_path / "sound", ""), templates_with(tmp_path / "other", what_breaks)]
     with ThreadPoolExecutor(2) as threads:
-        first, second = (threads.submit(verify, pack, min_agreement=0) for pack in (made, other))
-        assert first.result().tasks["meta_gpqa"].scores
+        first, second = (threads.submit(prepare_apart, config) for config in configs)
+        assert first.result().manifest.tasks["meta_gpqa"].docs > 0
         second.exception()
     assert sorted([2, 1]) == [1, 2]
 

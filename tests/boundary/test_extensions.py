@@ -9,7 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from command import cli, process
+from command import cli
+from forked import forked
 from generate_server import generate_server
 from places import REPOSITORY
 from runs import write_run
@@ -198,10 +199,10 @@ def test_a_format_that_two_packages_offer_is_a_note_and_other_formats_go_on(seco
 
 
 def test_stdout_is_ours_alone_when_a_package_prints_later(install: Install, results: Path) -> None:
-    """Also what C code and programs print, in a process as users start it."""
+    """Also what C code and programs print, in a process of its own."""
     calls = "print('rubbish'); os.system('echo waste')"
     install("views", "mine", f"import os\n{VIEW.replace('return', f'{calls}; return')}")
-    done = process(*use("views", results), cwd=results, PYTHONPATH=str(results / "site"))
+    done = forked(*use("views", results), cwd=results, PYTHONPATH=str(results / "site"))
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["document_type"] == "report"
     assert "rubbish" in done.stderr and "waste" in done.stderr
@@ -209,7 +210,7 @@ def test_stdout_is_ours_alone_when_a_package_prints_later(install: Install, resu
 
 def test_os_exit_that_comes_later_is_no_silent_success(install: Install, results: Path) -> None:
     install("views", "mine", f"import os\n{VIEW.replace('return', 'os._exit(0); return')}")
-    done = process(*use("views", results), cwd=results, PYTHONPATH=str(results / "site"))
+    done = forked(*use("views", results), cwd=results, PYTHONPATH=str(results / "site"))
     assert (done.returncode, done.stdout) == (2, "")
     assert "plug_in:V of package my-package 1.0: its code ended the program (exit code 0)" in done.stderr
 

@@ -8,22 +8,36 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from command import process as cli
+from forked import Forked, forked
 from marks import thorough
 from runs import write_run
 
 MODULE = [sys.executable, "-m", "meta_eval"]
 
 
+def run_code(code: str, **environment: str) -> tuple[int, str, str]:
+    """Run it in a separate process, which is forked. Return exit status, stdout and stderr."""
+    running = Forked(["-c", code], ".", subprocess.PIPE, {**os.environ, **environment}, parent="all")
+    out, err = running.communicate()
+    return running.wait(), out, err
+
+
 @pytest.mark.parametrize(
-    "arguments", [pytest.param(["tasks", "--json"], marks=pytest.mark.plugin("meta")), ["--help"], ["--version"]]
+    ("arguments", "run"),
+    [
+        pytest.param(["tasks", "--json"], forked, marks=pytest.mark.plugin("meta")),
+        (["--help"], forked),
+        (["--version"], cli),
+    ],
 )
-def test_stdout_on_a_full_disk(arguments: list[str]) -> None:
+def test_stdout_on_a_full_disk(arguments: list[str], run: Callable[..., subprocess.CompletedProcess[str]]) -> None:
     with Path("/dev/full").open("w") as full:
-        done = subprocess.run([*MODULE, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        done = run(*arguments, stdout=full)
     assert done.returncode == 2
     assert "No space left on device" in done.stderr
     assert len(done.stderr.splitlines()) == 1
@@ -32,24 +46,14 @@ def test_stdout_on_a_full_disk(arguments: list[str]) -> None:
 @pytest.mark.parametrize("json_too", [[], ["--json"]])
 def test_a_reader_that_goes_away_has_read_enough(tmp_path: Path, json_too: list[str]) -> None:
     """As ``| head`` does. The decision still is the exit code, and the page is whole."""
-    for name, right in (("base", 900), ("worse", 500)):
-        write_run(tmp_path / name, [1.0] * right + [0.0] * (1000 - right), task="arc_challenge")
+    for name, right in (("base", 90), ("worse", 50)):
+        write_run(tmp_path / name, [1.0] * right + [0.0] * (100 - right), task="arc_challenge")
     (tmp_path / "gate.yaml").write_text("margin: 1\n", encoding="utf-8")
     reading, writing = os.pipe()
     os.close(reading)
-    done = cli(
-        "compare",
-        "base",
-        "worse",
-        "--gate",
-        "gate.yaml",
-        "--html",
-        "page.html",
-        *json_too,
-        cwd=tmp_path,
-        stdout=writing,
-    )
-    os.close(writing)
+    words = ["compare", "base", "worse", "--gate", "gate.yaml", "--html", "page.html", *json_too]
+    with os.fdopen(writing, "w") as nobody:
+        done = forked(*words, cwd=tmp_path, stdout=nobody)
     assert done.returncode == 1
     assert "rror" not in done.stderr and "Broken pipe" not in done.stderr
     assert (tmp_path / "page.html").read_text(encoding="utf-8").rstrip().endswith("</html>")
@@ -57,10 +61,12 @@ def test_a_reader_that_goes_away_has_read_enough(tmp_path: Path, json_too: list[
 
 @pytest.mark.plugin("meta")
 def test_stderr_that_nobody_reads_takes_nothing_from_stdout() -> None:
-    with Path("/dev/full").open("w") as full:
-        done = subprocess.run([*MODULE, "tasks", "--json"], stdout=subprocess.PIPE, stderr=full, text=True, check=False)
-    assert done.returncode == 0
-    assert json.loads(done.stdout)
+    full = "import os\nos.dup2(os.open('/dev/full', os.O_WRONLY), 2)\n"
+    code, out, _ = run_code(
+        f"{full}import sys\nfrom meta_eval import cli\nsys.argv = ['m', 'tasks', '--json']\ncli.main()"
+    )
+    assert code == 0
+    assert json.loads(out)
 
 
 @thorough
@@ -113,30 +119,24 @@ def test_an_interrupt_while_modules_are_imported(after: float) -> None:
 def test_a_bug_leaves_a_report_without_data(tmp_path: Path) -> None:
     secret = "hf_secretsecretsecret"
     broken = (
-        "import sys\nfrom meta_eval import cli\n"
+        "import sys, tempfile\nfrom meta_eval import cli\ntempfile.tempdir = None\n"  # of the Python it is forked off
         f"def fail(*_, **__):\n    row = {secret!r}\n    raise KeyError(row)\n"
         "import meta_eval.plugins.meta.listing as listing\nlisting.list_tasks = fail\n"
         f"sys.argv = ['meta-eval', 'tasks', '--evals-dataset', 'sample']\ncli.main()\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", broken],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "TMPDIR": str(tmp_path)},
-    )
-    assert done.returncode == 70
+    code, _, said = run_code(broken, TMPDIR=str(tmp_path))
+    assert code == 70
     (report,) = tmp_path.glob("meta-eval-bug-*.txt")
-    assert str(report) in done.stderr
+    assert str(report) in said
     text = report.read_text(encoding="utf-8")
     assert "KeyError" in text
     assert "in fail" in text
-    assert secret not in text + done.stderr
+    assert secret not in text + said
 
 
 @pytest.mark.plugin("meta")
 def test_an_exit_in_a_template_is_no_success(tmp_path: Path) -> None:
     code = "import sys, meta_eval.cli as c\nimport meta_eval.plugins.meta.listing as l\nl.list_tasks = lambda *_: sys.exit(0)\nsys.argv = ['m', 'tasks']\nc.main()"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert "ended the program" in done.stderr
+    returned, _, said = run_code(code)
+    assert returned == 2
+    assert "ended the program" in said

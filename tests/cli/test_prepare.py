@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import chdir
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +25,14 @@ from forked import forked, started
 from marks import thorough
 from noted import noted
 from packs import tree
-from places import KILLS, TEMPLATES
+from places import KILLS, TEMPLATES, THOROUGH
 from rows import make_row, write_rows
+from shared import shared_templates
 
 from meta_eval import prepare
 from meta_eval.base.assets import asset_path
 from meta_eval.base.errors import UserError
+from meta_eval.judge import plan
 from meta_eval.pack.config import load_config
 from meta_eval.pack.manifest import Manifest, read_manifest
 from meta_eval.pack.templates import read_templates
@@ -45,6 +48,12 @@ RECIPE_LINE = (
 @pytest.fixture(autouse=True)
 def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def few_templates(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A folder of the templates of GPQA, MATH and IFEval alone."""
+    return str(shared_templates(tmp_path_factory, "gpqa", "ifeval", "math_hard"))
 
 
 def configure(**keys: Any) -> Path:
@@ -81,21 +90,25 @@ def test_stdout_is_the_command_of_the_recipe_and_nothing_else() -> None:
         (("tasks=meta_gpqa", "data_parallel_size=2"), 'pip install "lm-eval[vllm]>=0.4.11,<0.5" ray'),
     ],
 )
-def test_what_the_command_needs_where_it_is_pasted_is_said_beside_it(overrides: tuple[str, ...], needed: str) -> None:
+def test_what_the_command_needs_where_it_is_pasted_is_said_beside_it(
+    overrides: tuple[str, ...], needed: str, few_templates: str
+) -> None:
     words = [word for override in overrides for word in ("--set", override)]
-    done = cli("prepare", "-c", configure(), *words)
+    done = cli("prepare", "-c", configure(template_dir=few_templates), *words)
     assert done.returncode == 0, done.stderr
     assert f"needs there: {needed}\n" in done.stderr
     assert done.stdout.startswith("lm_eval ") and "pip install" not in done.stdout
-    assert json.loads(cli("prepare", "-c", configure(), *words, "--json").stdout)["install"] == needed
+    if "backend=hf" in overrides:
+        said = cli("prepare", "-c", configure(template_dir=few_templates), *words, "--json").stdout
+        assert json.loads(said)["install"] == needed
 
 
 def test_overrides_alone_prepare_and_verify_in_an_empty_folder() -> None:
     words = ("prepare", "--set", "model_name=my/model", "--set", "evals_dataset=sample", "--set")
-    assert cli(*words, "tasks=meta_ifeval").returncode == 0
+    assert cli(*words, "tasks=meta_gpqa").returncode == 0
     assert list(Path().iterdir()) == [Path("work_dir")]
     assert cli("verify", "--min-agreement", "0.5").returncode == 0
-    wrong = cli(*words, "tasks=meta_ifevl")
+    wrong = cli(*words, "tasks=meta_gpqq")
     assert (wrong.returncode, "eval_config" in wrong.stderr) == (2, False)
 
 
@@ -137,17 +150,20 @@ def test_margins_and_weights_are_recorded_and_a_wrong_name_stops() -> None:
     assert any("weights of work_dir change from equal to docs" in line for line in make(weights="docs", tasks=tasks)[1])
 
 
-def test_a_plan_is_printed_and_is_json() -> None:
+def test_a_plan_is_printed_and_is_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not THOROUGH:  # with the flips of so few docs none of the drawn copies ships, however many there are
+        for name in ("plan_tasks", "plan_answers"):
+            monkeypatch.setattr(plan, name, partial(getattr(plan, name), draws=20))
     words = ("--flips", "10", "--sampled-flips", "12")
     done = cli("prepare", "-c", str(configure(tasks="meta_ifeval")), "--plan", *words, "--json")
     assert (done.returncode, max(map(len, done.stderr.rpartition("task  ")[2].splitlines())) <= 80) == (0, True)
     assert re.search(r"meta_ifeval +18 +10 % +\d+.0 +1.0 +0 % +\d+.\d +-", done.stderr)
     assert re.search(r"the whole +18 +\d+.0 +1.0 +0 %", done.stderr)
     assert "ships 1 against 1 0 % 2 against 2 0 %" in " ".join(done.stderr.split())
-    plan = json.loads(done.stdout)["plan"]
-    assert (plan["margin"], plan["weights"], plan["tasks"]["meta_ifeval"]["docs"]) == (0.01, "precision", 18)
-    assert plan["whole"]["chance"] == 0
-    assert plan["sampled"][0] == {"baseline_answers": 1, "answers": 1, "chance": 0}
+    planned = json.loads(done.stdout)["plan"]
+    assert (planned["margin"], planned["weights"], planned["tasks"]["meta_ifeval"]["docs"]) == (0.01, "precision", 18)
+    assert planned["whole"]["chance"] == 0
+    assert planned["sampled"][0] == {"baseline_answers": 1, "answers": 1, "chance": 0}
 
 
 @pytest.mark.parametrize(
@@ -205,12 +221,13 @@ def test_every_doc_keeps_what_the_contract_names(made: tuple[Path, Manifest]) ->
         assert not any(row["prompt"].startswith("<|begin_of_text|>") for row in rows)
 
 
-def test_the_joined_files_have_the_names_of_the_recipe_and_only_what_is_asked_is_joined() -> None:
+def test_the_joined_files_have_the_names_of_the_recipe_and_only_what_is_asked_is_joined(
+    made: tuple[Path, Manifest],
+) -> None:
     manifest, _ = make(tasks="meta_math")
     assert [path.name for path in Path("work_dir").glob("*.parquet")] == ["joined_math.parquet"]
     assert set(manifest.originals) == {"math"}
-    make(tasks="meta_instruct")
-    assert {path.name for path in Path("work_dir").glob("joined_*")} == {
+    assert {path.name for path in made[0].glob("joined_*")} == {
         "joined_ifeval.parquet",
         "joined_math.parquet",
         "joined_math_hard.parquet",
@@ -508,7 +525,7 @@ def test_two_prepares_at_once_do_not_corrupt_each_other() -> None:
 def test_init_writes_what_prepare_reads_and_overwrites_nothing() -> None:
     assert cli("init", "new place").returncode == 0
     os.chdir("new place")
-    assert cli("prepare", "--set", "evals_dataset=sample").returncode == 0
+    assert cli("prepare", "--set", "evals_dataset=sample", "--set", "tasks=meta_gpqa").returncode == 0
     Path("eval_config.yaml").write_text("tasks: meta_bbh\n", encoding="utf-8")
     (shipped,) = Path("meta_template").glob("gpqa/gpqa_0shot.yaml")
     shipped.unlink()

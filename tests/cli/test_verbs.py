@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from command import cli
+from shared import shared_templates
 
 
 def test_help_lists_the_verbs_in_four_groups_each_whole_in_eighty_columns() -> None:
@@ -110,6 +111,12 @@ def test_a_wrong_value_is_said_with_the_next_step(words: str, message: str, tmp_
     assert f"error: {message}" in done.stderr
 
 
+@pytest.fixture(scope="module")
+def few_templates(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A folder of the templates of GPQA and MMLU alone."""
+    return str(shared_templates(tmp_path_factory, "gpqa", "mmlu"))
+
+
 @pytest.mark.plugin("meta")
 @pytest.mark.parametrize(
     ("model", "tasks", "note"),
@@ -129,8 +136,10 @@ def test_a_wrong_value_is_said_with_the_next_step(words: str, message: str, tmp_
         ),
     ],
 )
-def test_prepare_says_where_model_and_tasks_do_not_fit(model: str, tasks: str, note: str, tmp_path: Path) -> None:
-    keys = {"model_name": model, "evals_dataset": "sample", "tasks": tasks}
+def test_prepare_says_where_model_and_tasks_do_not_fit(
+    model: str, tasks: str, note: str, tmp_path: Path, few_templates: str
+) -> None:
+    keys = {"model_name": model, "evals_dataset": "sample", "tasks": tasks, "template_dir": few_templates}
     (tmp_path / "eval_config.yaml").write_text(json.dumps(keys), encoding="utf-8")
     done = cli("prepare", cwd=tmp_path)
     assert done.returncode == 0
@@ -164,9 +173,14 @@ def test_prepare_says_where_model_and_tasks_do_not_fit(model: str, tasks: str, n
         ),
     ],
 )
-def test_below_what_is_printed_stands_what_follows(words: str, printed: str, then: str, tmp_path: Path) -> None:
-    keys = {"model_name": "m", "evals_dataset": "sample", "tasks": "meta_gpqa", "work_dir": "pack"}
-    (tmp_path / "eval_config.yaml").write_text(json.dumps({**keys, "output_path": "my results"}), encoding="utf-8")
+def test_below_what_is_printed_stands_what_follows(
+    words: str, printed: str, then: str, tmp_path: Path, few_templates: str
+) -> None:
+    keys = {
+        "model_name": "m", "evals_dataset": "sample", "tasks": "meta_gpqa", "work_dir": "pack",
+        "template_dir": few_templates, "output_path": "my results",
+    }  # fmt: skip
+    (tmp_path / "eval_config.yaml").write_text(json.dumps(keys), encoding="utf-8")
     if words.startswith("export"):
         assert cli("prepare", cwd=tmp_path).returncode == 0
     done = cli(*words.split(), cwd=tmp_path)

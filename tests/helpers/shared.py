@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from golden import all_tasks, prepare_sample, replay
-from packs import Doc, edit_docs, prepare
+from packs import Doc, edit_docs, prepare, some_templates
 from runs import run_lm_eval
 
 
@@ -30,6 +30,12 @@ def once(temporary: pytest.TempPathFactory, name: str, make: Callable[[Path], ob
             make(half)
             half.rename(folder)
     return folder
+
+
+def shared_templates(temporary: pytest.TempPathFactory, *names: str) -> Path:
+    """Return a folder of some shipped templates. To read all of them is a fourth of what prepare takes."""
+    made = once(temporary, f"templates_{'_'.join(names)}", lambda folder: some_templates(folder, *names))
+    return made / "meta_template"
 
 
 def whole_pack(temporary: pytest.TempPathFactory) -> Path:

@@ -16,7 +16,8 @@ import pytest
 from command import cli
 from generate_server import generate_server
 from offered import offer, withhold
-from places import REPOSITORY, TEMPLATES
+from places import REPOSITORY
+from shared import shared_templates
 
 from meta_eval.ask.client import Client, describe_start
 from meta_eval.base import extensions
@@ -29,6 +30,17 @@ from meta_eval.pack.config import Config, load_config
 from meta_eval.pack.manifest import read_manifest
 
 TEXTS, CHOICES = "meta_mmlu_pro_instruct", "meta_mmlu_pretrain"
+# The keys of every configuration.
+CONFIG: dict[str, Any] = {
+    "model_name": str(find_model_folder()), "evals_dataset": "sample", "backend": "function",
+    "model_args": {"function": "own:answer"}, "max_model_len": 262144,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module", autouse=True)
+def templates(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A folder with what the two tasks need, which `go` names."""
+    CONFIG["template_dir"] = str(shared_templates(tmp_path_factory, "mmlu", "mmlu_pro"))
 
 
 def load_example(name: str) -> ModuleType:
@@ -66,11 +78,7 @@ def module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def go(verb: str, place: Path, *arguments: str, tasks: str = f"{TEXTS},{CHOICES}") -> CompletedProcess[str]:
-    config = {
-        "model_name": str(find_model_folder()), "evals_dataset": "sample", "tasks": tasks, "backend": "function",
-        "model_args": {"function": "own:answer"}, "template_dir": str(TEMPLATES), "max_model_len": 262144,
-    }  # fmt: skip
-    (place / "eval_config.yaml").write_text(json.dumps(config), encoding="utf-8")
+    (place / "eval_config.yaml").write_text(json.dumps({**CONFIG, "tasks": tasks}), encoding="utf-8")
     return cli(verb, *arguments, cwd=place)
 
 
@@ -182,7 +190,8 @@ def test_doctor_checks_what_it_says_it_can_answer() -> None:
 
 @pytest.mark.plugin("meta")
 @pytest.mark.usefixtures("module")
-def test_without_a_command_of_lm_eval_prepare_says_why(tmp_path: Path) -> None:
+def test_without_a_command_of_lm_eval_prepare_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("meta_eval.doctor.lm_eval_probe.find_lm_eval", lambda: None)  # it would import for a second
     done = go("prepare", tmp_path)
     assert (done.returncode, done.stdout) == (0, "")
     assert "lm_eval cannot call a function" in " ".join(done.stderr.split())

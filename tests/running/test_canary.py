@@ -28,7 +28,7 @@ from meta_eval.harness.settings import find_default_backend
 from meta_eval.pack.backends.registry import find_backend
 from meta_eval.pack.config import Config, load_config
 
-TASKS = "meta_gpqa,meta_mmlu_pro_instruct,meta_mmlu_pretrain,meta_bbh"
+TASKS = "meta_gpqa,meta_mmlu_pro_instruct,meta_mmlu_pretrain"
 
 
 def nonsense(ask: Request, client: Meta) -> Answer:
@@ -60,12 +60,13 @@ def counting(more: int) -> Respond:
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("canary")
-    return prepare(place / "work_dir", TASKS, model_name=str(find_model_folder()), dtype="float32")
+    pack = prepare(place / "work_dir", TASKS, model_name=str(find_model_folder()), dtype="float32")
+    learn(pack)
+    return pack
 
 
 @pytest.fixture
 def ask(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., RunResult]:
-    learn(prepared)
     monkeypatch.setattr(story, "find_client", lambda *_names, **_keys: Meta)
 
     def go(
@@ -80,7 +81,6 @@ def ask(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call
 @pytest.fixture(scope="module")
 def sound(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[RunResult, Counter[str]]:
     """A run of a model that answers as was recorded, and how often each request was asked."""
-    learn(prepared)
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setattr(story, "find_client", lambda *_names, **_keys: Meta)
         Meta.begin(lambda request, client: client.right(request))

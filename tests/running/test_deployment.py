@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,22 @@ SETTINGS = {
     "model_name": "tiny", "evals_dataset": "sample", "tasks": "meta_gpqa_cot", "backend": "chat", "concurrency": 4,
     "max_model_len": 65536, "retries": 0,
 }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def pack(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `meta-eval run` would prepare, whatever server it asks."""
+    place = tmp_path_factory.mktemp("prepared")
+    (place / "eval_config.yaml").write_text(json.dumps(SETTINGS), encoding="utf-8")
+    assert cli("prepare", cwd=place).returncode == 0
+    return place / "work_dir"
+
+
+@pytest.fixture
+def place(pack: Path, tmp_path: Path) -> Path:
+    """A folder with the pack, and nothing answered."""
+    shutil.copytree(pack, tmp_path / "work_dir")
+    return tmp_path
 
 
 def answer(_: Body, **fields: Any) -> Body:
@@ -44,42 +61,43 @@ def read_lines(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
-def test_another_address_is_refused_with_both_ways_on(tmp_path: Path) -> None:
+def test_another_address_is_refused_with_both_ways_on(place: Path) -> None:
     with ChatServer(answer) as a, ChatServer(answer) as b:
-        everything = asked(run(tmp_path, a.url))
-        assert asked(run(tmp_path, f"{a.url}/chat/completions")) == 0, "the same address resumes"
-        other = run(tmp_path, b.url)
+        everything = asked(run(place, a.url))
+        assert asked(run(place, f"{a.url}/chat/completions")) == 0, "the same address resumes"
+        other = run(place, b.url)
         assert (other.returncode, other.stdout, b.bodies) == (2, "", [])
         assert f"another address than {b.url}" in other.stderr
         assert "--set output_path=" in other.stderr and "--same-deployment" in other.stderr
         assert [line[:17] for line in other.stderr.splitlines()] == ["looking for what ", "error: base_url: "]
-        assert asked(run(tmp_path, b.url, words=("--set", "output_path=results_b"))) == everything
-        assert asked(run(tmp_path, b.url, words=("--same-deployment",))) == 0
-        assert asked(run(tmp_path, b.url)) == 0, "it is known now"
-        assert asked(run(tmp_path, b.url, words=("--grade-only",))) == 0
+        assert asked(run(place, b.url, words=("--set", "output_path=results_b"))) == everything
+        assert asked(run(place, b.url, words=("--same-deployment",))) == 0
+        assert asked(run(place, b.url)) == 0, "it is known now"
+        assert asked(run(place, b.url, words=("--grade-only",))) == 0
 
 
-def test_addresses_listed_together_are_replicas(tmp_path: Path) -> None:
+def test_addresses_listed_together_are_replicas(place: Path) -> None:
     with ChatServer(answer) as a, ChatServer(answer) as b:
-        assert asked(run(tmp_path, a.url, b.url))
-        assert asked(run(tmp_path, b.url)) == 0
-        assert asked(run(tmp_path, a.url)) == 0
+        assert asked(run(place, a.url, b.url))
+        assert asked(run(place, b.url)) == 0
+        assert asked(run(place, a.url)) == 0
 
 
-def test_no_answers_bind_to_no_address(tmp_path: Path) -> None:
+def test_no_answers_bind_to_no_address(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("meta_eval.ask.client.ROUNDS", (0, 0, 0))
     with ChatServer(lambda _: completion(None, "odd")) as a, ChatServer(answer) as b:
-        assert run(tmp_path, a.url).returncode
-        assert asked(run(tmp_path, b.url))
+        assert run(place, a.url).returncode
+        assert asked(run(place, b.url))
 
 
-def test_shards_at_several_addresses_are_one_deployment_if_all_say_so(tmp_path: Path) -> None:
+def test_shards_at_several_addresses_are_one_deployment_if_all_say_so(place: Path) -> None:
     with ChatServer(answer) as a, ChatServer(answer) as b:
-        assert run(tmp_path, a.url, words=("--shard", "0/2")).returncode == 0
-        assert run(tmp_path, b.url, words=("--shard", "1/2")).returncode == 2
-        assert run(tmp_path, b.url, words=("--shard", "1/2", "--same-deployment")).returncode == 0
-        done = run(tmp_path, a.url)
+        assert run(place, a.url, words=("--shard", "0/2")).returncode == 0
+        assert run(place, b.url, words=("--shard", "1/2")).returncode == 2
+        assert run(place, b.url, words=("--shard", "1/2", "--same-deployment")).returncode == 0
+        done = run(place, a.url)
     assert asked(done) == 0
-    made = report(tmp_path / json.loads(done.stdout)["results"], pack=tmp_path / "work_dir")
+    made = report(place / json.loads(done.stdout)["results"], pack=place / "work_dir")
     assert "several endpoints" not in {alarm.kind for alarm in made.alarms}
     assert str(dict(made.runs[0].provenance)["answered by"]).count(", ") == 1
 
@@ -101,13 +119,13 @@ def test_a_token_check_belongs_to_its_server_too(tmp_path: Path) -> None:
     assert "--output FOLDER" in done.stderr and "--same-deployment" in done.stderr
 
 
-def test_files_hold_no_address_and_a_password_is_not_repeated(tmp_path: Path) -> None:
+def test_files_hold_no_address_and_a_password_is_not_repeated(place: Path) -> None:
     with ChatServer(answer) as a:
-        asked(run(tmp_path, a.url))
-    lines = read_lines(tmp_path)
+        asked(run(place, a.url))
+    lines = read_lines(place)
     assert {line["endpoint"] for line in lines if "text" in line} == {hash_address(a.url)}
     assert a.url.split("/")[2] not in json.dumps(lines)
-    other = run(tmp_path, "http://me:hunter2@127.0.0.1:9/v1")
+    other = run(place, "http://me:hunter2@127.0.0.1:9/v1")
     assert other.returncode == 2 and "hunter2" not in other.stderr
 
 
@@ -140,15 +158,15 @@ def test_spellings_of_one_address_are_one(url: str, other: str, same: bool) -> N
     ],
 )  # fmt: skip
 def test_the_model_that_answers_name_is_kept_and_counted(
-    tmp_path: Path, names: list[str | None], words: str | None, veto: bool | None
+    place: Path, names: list[str | None], words: str | None, veto: bool | None
 ) -> None:
     numbers = iter(range(10**6))
     with ChatServer(lambda body: answer(body, model=names[next(numbers) % len(names)])) as server:
-        done = run(tmp_path, server.url)
+        done = run(place, server.url)
     assert asked(done)
-    kept = {line.get("response_model") for line in read_lines(tmp_path) if "text" in line}
+    kept = {line.get("response_model") for line in read_lines(place) if "text" in line}
     assert kept == ({"tiny"} if words is None else set(names)) | ({None} if None in names else set())
-    made = report(tmp_path / json.loads(done.stdout)["results"], pack=tmp_path / "work_dir")
+    made = report(place / json.loads(done.stdout)["results"], pack=place / "work_dir")
     alarms = [task for alarm in made.alarms if alarm.kind == "another model" for task in alarm.tasks]
     assert [(words in str(task.note), task.veto) for task in alarms if words] == (
         [] if words is None else [(True, veto)]
@@ -156,18 +174,18 @@ def test_the_model_that_answers_name_is_kept_and_counted(
     assert done.stderr.count("an answer names") == (words is not None), "once"
 
 
-def test_a_completions_server_that_names_another_model_is_said(tmp_path: Path) -> None:
+def test_a_completions_server_that_names_another_model_is_said(place: Path) -> None:
     with FakeServer() as server:
         server.model = "tiny"
-        done = run(tmp_path, server.url, backend="server")
+        done = run(place, server.url, backend="server")
     assert asked(done)
-    assert {line["endpoint"] for line in read_lines(tmp_path) if "text" in line} == {hash_address(server.url)}
+    assert {line["endpoint"] for line in read_lines(place) if "text" in line} == {hash_address(server.url)}
 
 
-def test_a_model_that_is_no_name_stops_nothing(tmp_path: Path) -> None:
+def test_a_model_that_is_no_name_stops_nothing(place: Path) -> None:
     odd = itertools.cycle([7, None, [], {"a": 1}, "", "  ", "a\nb\u202e" + "x" * 5000])
     with ChatServer(lambda body: answer(body, model=next(odd))) as server:
-        done = run(tmp_path, server.url)
+        done = run(place, server.url)
     assert asked(done)
-    kept = {line.get("response_model") for line in read_lines(tmp_path) if "text" in line}
+    kept = {line.get("response_model") for line in read_lines(place) if "text" in line}
     assert {name is None or (len(name) <= 200 and name.isprintable()) for name in kept} == {True}

@@ -211,7 +211,8 @@ def test_prompts_go_out_as_text_where_token_ids_are_refused(
 def test_a_served_name_is_no_tokenizer_and_the_key_names_it(house: House, tmp_path: Path) -> None:
     """What is sent, and so what is scored, is that of the model whose name is its folder's."""
     with FakeServer(model="a/served-name") as server:
-        done = house.run(server, output=tmp_path, model_name="a/served-name", tokenizer="tiny")
+        keys = {"model_name": "a/served-name", "tokenizer": "tiny", "work_dir": str(tmp_path / "pack")}
+        done = house.run(server, output=tmp_path / "out", **keys)
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout)["tasks"] == house.scores
         assert dict(server.answered) == house.prompts
@@ -262,7 +263,7 @@ def test_choices_that_a_server_cannot_score_are_said_and_no_score(house: House, 
 
 def test_choices_without_the_tokenizer_are_left_out_and_the_key_is_named(house: House, tmp_path: Path) -> None:
     with FakeServer(model="served") as server:
-        done = house.run(server, output=tmp_path, model_name="served")
+        done = house.run(server, output=tmp_path / "out", model_name="served", work_dir=str(tmp_path / "pack"))
     assert done.returncode == 1
     assert list(json.loads(done.stdout)["tasks"]) == [TEXTS]
     assert "the tokenizer of served: it is not in the cache" in done.stderr
@@ -364,7 +365,7 @@ def test_where_nothing_is_answered_the_run_ends_soon(house: House, tmp_path: Pat
 
 def test_what_the_server_is_asked(house: House, tmp_path: Path) -> None:
     with FakeServer() as server:
-        house.run(server, output=tmp_path, seed=7)
+        house.run(server, output=tmp_path / "out", seed=7, work_dir=str(tmp_path / "pack"))
         texts = [body for body in server.bodies if body["max_tokens"] > 1]
         choices = [body for body in server.bodies if "logprob_token_ids" in body and body["prompt"] != [0, 0, 0]]
     assert len(texts) == 15
@@ -376,7 +377,7 @@ def test_what_the_server_is_asked(house: House, tmp_path: Path) -> None:
         assert body["skip_special_tokens"] is False
     assert len(choices) == 16
     assert all(len(body["logprob_token_ids"]) == body["logprobs"] == 4 for body in choices)
-    for line in _lines(tmp_path):
+    for line in _lines(tmp_path / "out"):
         assert line["cached_tokens"] == 2
         assert line["prompt_tokens"] > 2
         assert ("finish_reason" in line) == ("text" in line)

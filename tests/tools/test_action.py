@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import stat
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from typing import Any
 
 import pytest
 from action_runner import ACTION, run_action
+from forked import FORKED_BY, python, shared
 from marks import few, thorough
 from runs import write_run
 
@@ -92,29 +94,37 @@ def github() -> Iterator[GitHub]:
     server.server_close()
 
 
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three runs and a gate."""
+    place = tmp_path_factory.mktemp("written")
+    for name, verdicts in {"base": RIGHT, "same": RIGHT, "worse": WORSE}.items():
+        write_run(place / name, verdicts)
+    (place / "gate.yaml").write_text("margin: 2\nbaseline_kind: run\n")
+    return place
+
+
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    write_run(tmp_path / "base", RIGHT)
-    write_run(tmp_path / "same", RIGHT)
-    write_run(tmp_path / "worse", WORSE)
-    (tmp_path / "gate.yaml").write_text("margin: 2\nbaseline_kind: run\n")
-    return tmp_path
+def folder(written: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(written, tmp_path / "workspace"))
 
 
-def stand_in(folder: Path, markdown: str, outcome: str = "SHIP", code: int = 0, said: str = "") -> str:
-    """A folder with a `meta-eval` that writes this report."""
+def stand_in(folder: Path, markdown: str, outcome: str = "SHIP", code: int = 0, said: str = "", html: str = "") -> str:
+    """A folder with a `meta-eval` that writes this report, and this page if there is one."""
     programs = folder / "programs"
     programs.mkdir(exist_ok=True)
-    tree = json.dumps({"decision": {"outcome": outcome}})
-    lines = [
-        f"#!{sys.executable}", "import sys, pathlib",
-        f"sys.stderr.write({said!r})",
-        "files = [word.partition('=')[2] for word in sys.argv if word.startswith('--markdown=')]",
-        f"[pathlib.Path(file).write_text({markdown!r}, encoding='utf-8') for file in files]",
-        f"print({tree!r})", f"sys.exit({code})",
-    ]  # fmt: skip
+    for name, text in {"markdown": markdown, "html": html, "said": said}.items():
+        (programs / name).write_bytes(text.encode())
+    pages = "".join(
+        f'    --{name}=*) cat "{programs}/{name}" > "${{word#*=}}" ;;\n'
+        for name in ("markdown", *["html"] * bool(html))
+    )
+    tree = json.dumps({"decision": {"outcome": outcome}}).replace("'", "'\\''")
     program = programs / "meta-eval"
-    program.write_text("\n".join(lines))
+    program.write_text(
+        f'#!/bin/sh\ncat "{programs}/said" >&2\nfor word; do\n  case "$word" in\n{pages}  esac\ndone\n'
+        f"echo '{tree}'\nexit {code}\n"
+    )
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     return str(programs)
 
@@ -143,9 +153,21 @@ def test_a_pull_request_gets_one_comment_that_is_updated(folder: Path, github: G
     assert len(github.comments) == 121 and "DON'T SHIP" in github.comments[120]["body"]
 
 
-def test_without_a_gate_the_margin_is_one_point(folder: Path, github: GitHub) -> None:
+def forking(folder: Path) -> str:
+    """A folder with the real `meta-eval`, forked off a Python that has imported it."""
+    programs = folder / "programs"
+    front = python(programs).rename(programs / "forks")
+    program = programs / "meta-eval"
+    program.write_text(f'#!/bin/sh\nexec "{front}" -P -m meta_eval "$@"\n')
+    program.chmod(0o755)
+    return str(programs)
+
+
+def test_without_a_gate_the_margin_is_one_point(folder: Path, github: GitHub, monkeypatch: pytest.MonkeyPatch) -> None:
     inputs = {name: value for name, value in GATE.items() if name != "gate"}
-    ran = run_action({**inputs, "results": "worse"}, folder, event="push", api=github.url)
+    monkeypatch.setenv(FORKED_BY, shared())
+    programs = forking(folder)
+    ran = run_action({**inputs, "results": "worse"}, folder, event="push", api=github.url, path=programs)
     assert (ran.code, ran.outputs["decision"]) == (1, "DON'T SHIP")
 
 
@@ -213,7 +235,7 @@ def test_comments_that_lack_something_are_passed_over(folder: Path, github: GitH
     assert "**SHIP**" in github.comments.pop()["body"] and len(github.comments) == 10
 
 
-@pytest.mark.parametrize("status", few([301, 302, 303, 307, 308], 3))
+@pytest.mark.parametrize("status", few([301, 302, 303, 307, 308], 5))
 def test_the_token_is_sent_to_nobody_else(status: int, folder: Path, github: GitHub) -> None:
     other = GitHub()
     threading.Thread(target=other.serve_forever, daemon=True).start()
@@ -229,17 +251,10 @@ def test_the_token_is_sent_to_nobody_else(status: int, folder: Path, github: Git
 def test_no_path_of_the_runner_is_in_comment_summary_or_artifact(folder: Path, github: GitHub) -> None:
     text = f"{folder}/same, https://host:80/v1/x and/or 1/2 of path:/mnt/data/pack, file:///home/runner/it and {folder}"
     shown = "same, https://host:80/v1/x and/or 1/2 of path:…/pack, …/it and "
-    programs = stand_in(folder, f"## Evaluation: {text}\n\n**SHIP**: fine\n\n| task |\n|---|\n| x |\n\n{text}\n")
-    program = folder / "programs" / "meta-eval"
     kept = "<style>a{b:url(/one/two/x)}</style>\r\n<script>var x = '/one/two/x' // +/ab/cd/ef\r\n</script>"
     page = f'<!doctype html>{kept}<p title="{text}" d="/a/b/c">{text}</p></body></html>'
-    program.write_text(
-        program.read_text().replace(
-            "print(",
-            "files = [word.partition('=')[2] for word in sys.argv if word.startswith('--html=')]\n"
-            f"[pathlib.Path(file).write_bytes({page.encode()!r}) for file in files]\nprint(",
-        )
-    )
+    markdown = f"## Evaluation: {text}\n\n**SHIP**: fine\n\n| task |\n|---|\n| x |\n\n{text}\n"
+    programs = stand_in(folder, markdown, html=page)
     ran = run_action({**GATE, "history": "past"}, folder, event="pull_request", api=github.url, path=programs)
     (comment,) = github.comments
     assert f"Evaluation: {shown}\n" in comment["body"] and ran.artifact is not None
@@ -282,7 +297,7 @@ def test_an_error_names_no_path_of_the_runner(folder: Path, github: GitHub) -> N
 
 def test_an_error_is_not_said_with_the_report_of_an_earlier_gate(folder: Path, github: GitHub) -> None:
     programs = stand_in(folder, "## Evaluation: m\n\n**SHIP**: fine\n")
-    run_action(GATE, folder, event="pull_request", api=github.url, path=programs)
+    run_action(GATE, folder, event="push", api=github.url, path=programs)
     (folder / "programs" / "meta-eval").write_text("#!/bin/sh\necho 'error: nothing there' >&2\nexit 2\n")
     ran = run_action(GATE, folder, event="pull_request", api=github.url, path=programs)
     assert (ran.code, ran.outputs["decision"], ran.outputs["page"]) == (2, "error", "")
