@@ -433,7 +433,7 @@ def test_progress_says_tokens_pace_and_end(place: Path, client: type[FakeClient]
     shown = [line for line in lines if " tokens, " in line[0]]
     assert [done for _, done, _ in shown] == list(range(1, DOCS + 1))
     assert {total for *_, total in shown} == {DOCS}
-    assert all(re.search(r"tokens, [\d,]+ tokens a second", what) for what, *_ in shown)
+    assert all(re.search(r"tokens, [\d,.]+ tokens a second", what) for what, *_ in shown)
     assert not any("left" in what for what, *_ in shown), "of so few answers nothing is estimated"
 
 

@@ -19,6 +19,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
@@ -183,21 +184,29 @@ def find_imports(pack: Path, manifest: Manifest) -> set[str]:
     pack_modules = {PurePosixPath(name).stem for name in manifest.files if name.endswith(".py")}
     modules: set[str] = set()
     for name in manifest.files:
-        if not name.endswith(".py"):
-            continue
-        try:
-            tree = ast.parse(read_regular(pack / name))
-        except (OSError, SyntaxError, ValueError):
-            continue
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Import):
-                modules |= {alias.name for alias in node.names}
-            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                modules.add(node.module)
-            elif isinstance(node, ast.Call) and getattr(node.func, "attr", None) == "import_module":
-                modules |= {str(arg.value) for arg in node.args[:1] if isinstance(arg, ast.Constant)}
+        if name.endswith(".py"):
+            with contextlib.suppress(OSError):
+                modules |= _list_imports(read_regular(pack / name))
     # Scripts of a pack may import their neighbours.
     return {name for name in modules if name.partition(".")[0] not in pack_modules}
+
+
+@lru_cache(maxsize=256)
+def _list_imports(content: bytes) -> frozenset[str]:
+    """The modules that a file imports; none if it is not Python. Cached, because packs share files."""
+    try:
+        tree = ast.parse(content)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last two: nested too deeply
+        return frozenset()
+    modules: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            modules |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            modules.add(node.module)
+        elif isinstance(node, ast.Call) and getattr(node.func, "attr", None) == "import_module":
+            modules |= {str(arg.value) for arg in node.args[:1] if isinstance(arg, ast.Constant)}
+    return frozenset(modules)
 
 
 def name_libraries(modules: Iterable[str]) -> set[str]:
