@@ -546,7 +546,7 @@ CONVERSATION = [{"role": "user", "content": "Hi"}, {"role": "assistant", "conten
 @fuzz(2)
 @given(st.data())
 def test_a_record_of_a_chat_endpoint(data: st.DataObject) -> None:
-    with folder() as here:
+    with folder() as here, patch("meta_eval.doctor.lm_eval_probe.find_lm_eval", lambda: None):
         asked: dict[int, Any] = {}
         for name, lines in SAMPLES.items():
             trees = [json.loads("\n".join(lines))] if name.endswith(".json") else list(map(json.loads, lines))

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lm_eval.api.model import LM, TemplateLM
 from marks import thorough
-from packs import edit, prepare, read_docs, reseal, yaml_of
+from packs import edit, prepare, read_docs, reseal, some_templates, yaml_of
 from places import REPOSITORY
 from shared import whole_pack
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
@@ -99,6 +99,18 @@ def pack(made: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(made, tmp_path / "work_dir"))
 
 
+@pytest.fixture(scope="module")
+def with_tokens(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A pack of a model whose tokenizer is there, and pads and truncates texts."""
+    folder = tmp_path_factory.mktemp("with_tokens")
+    tokenizer = byte_tokenizer()
+    tokenizer.enable_padding()
+    tokenizer.enable_truncation(8)
+    (folder / "model").mkdir()
+    tokenizer.save(str(folder / "model" / "tokenizer.json"))
+    return prepare(folder / "work_dir", f"{LETTERS},{CHOICE}", model_name=str(folder / "model"))
+
+
 @thorough
 def test_it_is_what_lm_eval_would_send_of_every_task(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     pack = Path(shutil.copytree(whole_pack(tmp_path_factory), tmp_path / "work_dir"))
@@ -114,7 +126,7 @@ def test_it_is_what_lm_eval_would_send_of_every_task(tmp_path: Path, tmp_path_fa
 
 @pytest.mark.parametrize("limit", [3, 0.3])
 def test_a_limit_of_the_pack_is_that_of_lm_eval(limit: float, tmp_path: Path) -> None:
-    pack = prepare(tmp_path / "work_dir", CHOICE, limit=limit)
+    pack = prepare(tmp_path / "work_dir", CHOICE, limit=limit, template_dir=str(some_templates(tmp_path, "mmlu")))
     assert as_sent(exported(pack)[1:]) == sent_by_lm_eval(pack, [CHOICE], limit=limit)
 
 
@@ -138,14 +150,10 @@ def test_the_same_pack_gives_the_same_bytes(pack: Path, tmp_path: Path) -> None:
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
 
 
-def test_every_field_is_documented(tmp_path: Path) -> None:
-    tokenizer = byte_tokenizer()
-    (tmp_path / "model").mkdir()
-    tokenizer.save(str(tmp_path / "model" / "tokenizer.json"))
-    pack = prepare(tmp_path / "work_dir", f"{LETTERS},{CHOICE}", model_name=str(tmp_path / "model"))
+def test_every_field_is_documented(with_tokens: Path) -> None:
     text = (REPOSITORY / "docs" / "reference" / "files.md").read_text(encoding="utf-8")
     head, requests, answers = re.split(r"\| a request \||### Answers", text)
-    header, *lines = exported(pack)
+    header, *lines = exported(with_tokens)
     assert {f"`{name}`" for name in header} <= set(re.findall(r"`\w+`", head))
     assert {f"`{name}`" for line in lines for name in line} <= set(re.findall(r"`\w+`", requests))
     read = set(re.findall(r'(?:fields\.\w+|content\.get)\("(\w+)"\)', inspect.getsource(reading)))
@@ -195,14 +203,9 @@ class Tokens(TemplateLM):  # type: ignore[misc]
     def generate_until(self, requests: Any, disable_tqdm: bool = False) -> Any: ...
 
 
-def test_token_ids_are_the_prompt_with_one_bos(tmp_path: Path) -> None:
+def test_token_ids_are_the_prompt_with_one_bos(with_tokens: Path) -> None:
     tokenizer = byte_tokenizer()
-    tokenizer.enable_padding()
-    tokenizer.enable_truncation(8)
-    (tmp_path / "model").mkdir()
-    tokenizer.save(str(tmp_path / "model" / "tokenizer.json"))
-    pack = prepare(tmp_path / "work_dir", f"{LETTERS},{CHOICE}", model_name=str(tmp_path / "model"))
-    header, *requests = exported(pack)
+    header, *requests = exported(with_tokens)
     bos = tokenizer.token_to_id(BOS)
     assert header["bos_token_id"] == bos
     for request in requests:
@@ -224,11 +227,8 @@ def test_continuations_are_cut_into_tokens_as_lm_eval_cuts_them(prompt: str, con
     assert all(result.prompt_ids == context for context, _ in theirs)
 
 
-def test_what_is_forced_is_the_recorded_answer_by_itself_behind_the_prompt(tmp_path: Path) -> None:
-    tokenizer = byte_tokenizer()
-    (tmp_path / "model").mkdir()
-    tokenizer.save(str(tmp_path / "model" / "tokenizer.json"))
-    pack = prepare(tmp_path / "work_dir", f"{LETTERS},{CHOICE}", model_name=str(tmp_path / "model"))
+def test_what_is_forced_is_the_recorded_answer_by_itself_behind_the_prompt(with_tokens: Path, tmp_path: Path) -> None:
+    tokenizer, pack = byte_tokenizer(), with_tokens
     plain = {line["id"]: line for line in exported(pack)[1:]}
     export(pack, tmp_path / "forced.jsonl", force=True)
     header, *requests = lines_of(tmp_path / "forced.jsonl")
@@ -292,7 +292,7 @@ def test_nothing_of_an_edited_pack_is_run(pack: Path) -> None:
 
 @pytest.mark.parametrize("body", ["raise TypeError('no')", "raise SystemExit(3)"])
 def test_code_of_a_pack_that_fails_is_one_message(body: str, tmp_path: Path) -> None:
-    pack = prepare(tmp_path / "work_dir", "meta_ifeval")
+    pack = prepare(tmp_path / "work_dir", "meta_ifeval", template_dir=str(some_templates(tmp_path, "ifeval")))
     edit(
         pack / "ifeval" / "utils.py",
         "def doc_to_text(",

@@ -23,6 +23,7 @@ from meta_eval.pack.verify import verify
 from meta_eval.pack.verify.saved_answers import read_responses
 
 SHAPES = ["arc_challenge", "gsm8k", "ifeval", "truthfulqa_mc2", "wikitext"]
+GRADED_AGAIN = few(SHAPES, 4)
 PENS = {
     "task": "pens",
     "dataset_path": "json",
@@ -154,7 +155,8 @@ def test_all_of_several_answers_are_judged(tasks: Path, tmp_path: Path) -> None:
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A run of lm-eval's own tasks."""
     folder = tmp_path_factory.mktemp("recorded")
-    return read_run([record(task_folder(folder / "tasks", SHAPES), folder / "out", SHAPES)])
+    names = [name for name in SHAPES if name in (*GRADED_AGAIN, "gsm8k")]
+    return read_run([record(task_folder(folder / "tasks", names), folder / "out", names)])
 
 
 def test_likelihoods_that_files_hold_as_text_are_numbers_again() -> None:
@@ -162,7 +164,7 @@ def test_likelihoods_that_files_hold_as_text_are_numbers_again() -> None:
     assert read_responses(saved) == {0: [(-1.5, True), (-2.0, False)], 1: ["a text"]}
 
 
-@pytest.mark.parametrize("task", few(SHAPES, 4))
+@pytest.mark.parametrize("task", GRADED_AGAIN)
 def test_the_installed_task_gives_its_own_verdicts_again(task: str, recorded: Run) -> None:
     one = Run({task: recorded.tasks[task]}, (), {})
     again = Regrader(None, None, Path("nowhere")).regrade(one).tasks[task]

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from noted import noted
 from packs import prepare
-from places import THOROUGH
-from recorded_runs import own_gsm8k, record, task_folder
+from places import REPOSITORY, THOROUGH
+from recorded_runs import own_gsm8k, record
 
 from meta_eval import compare, report, verify
 from meta_eval.base.errors import UserError
@@ -91,11 +91,14 @@ def test_other_prompts_are_the_prompts(run: Path, tmp_path: Path) -> None:
 
 
 def test_choices_by_likelihood_are_those_of_a_baseline_by_likelihood(tmp_path: Path) -> None:
-    run = record(task_folder(tmp_path / "tasks", ["arc_challenge"]), tmp_path / "run", ["arc_challenge"])
+    run = str(REPOSITORY / "tests" / "data" / "lm_eval_outputs" / "0.4.13")
+    tasks = str(REPOSITORY / "tools" / "lm_eval_tasks")
     with noted() as notes:
-        pack = prepare(tmp_path / "pack", "arc_challenge", evals_dataset=str(run), baseline=str(run))
+        pack = prepare(tmp_path / "pack", "tiny_sums", evals_dataset=run, baseline=run, template_dir=tasks)
     assert [line for line in notes if "was scored by" in line] == []
-    assert [kept.docs_with_other_prompt for kept in read_manifest(pack).tasks["arc_challenge"].baseline] == [0]
+    entry = read_manifest(pack).tasks["tiny_sums"]
+    assert entry.output_type == "multiple_choice"
+    assert [kept.docs_with_other_prompt for kept in entry.baseline] == [0]
 
 
 def test_another_model_is_the_models(run: Path, tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ import pytest
 from chat_server import ChatServer
 from command import cli
 from packs import prepare, read_docs
-from recorded_runs import own_gsm8k, record, whole_tasks
+from places import REPOSITORY
+from recorded_runs import own_gsm8k, record
 from stock_chat import answer_question, open_stock_client, take_bodies
 
 from meta_eval import verify
@@ -25,6 +26,8 @@ from meta_eval.harness.lm_eval_run import read_newest
 from meta_eval.harness.output_index import index_outputs
 from meta_eval.pack.manifest import read_manifest
 
+# By its name, and not as "recorded": for a group, all YAML of the installed lm-eval is read.
+TASK = "gsm8k"
 WAYS: dict[str, dict[str, Any]] = {
     "multiturn": {"fewshot_as_multiturn": True, "system_instruction": "Be brief."},
     "one turn": {"fewshot_as_multiturn": False},
@@ -54,7 +57,7 @@ def recorded(
         **WAYS[request.param],
     )  # fmt: skip
     bodies = take_bodies(server)
-    pack = prepare(folder / "pack", "recorded", evals_dataset=str(run), template_dir=str(templates))
+    pack = prepare(folder / "pack", TASK, evals_dataset=str(run), template_dir=str(templates))
     return SimpleNamespace(run=run, bodies=bodies, pack=pack, way=request.param, templates=templates)
 
 
@@ -126,7 +129,7 @@ def test_an_answer_that_a_task_begins_is_counted_and_sent_as_stock_lm_eval_sends
     run = record(templates, tmp_path / "run", ["gsm8k"], model=open_stock_client(server), chat=True, num_fewshot=0)
     bodies = take_bodies(server)
     assert json.loads(bodies[0])["messages"][-1]["content"].strip() == "It is"
-    for name, keys in {"lm-eval": {"backend": "chat", "tasks": "gsm8k@0"}, str(run): {"tasks": "recorded"}}.items():
+    for name, keys in {"lm-eval": {"backend": "chat", "tasks": "gsm8k@0"}, str(run): {"tasks": TASK}}.items():
         pack = prepare(tmp_path / "pack", evals_dataset=name, template_dir=str(templates), **keys)
         assert read_manifest(pack).tasks["gsm8k"].warnings["begun_answer"] == 8
         record(pack, tmp_path / "again", ["gsm8k"], model=open_stock_client(server), chat=True)
@@ -137,18 +140,19 @@ def test_an_answer_that_a_task_begins_is_counted_and_sent_as_stock_lm_eval_sends
 
 
 @pytest.mark.plugin("chat")
-def test_a_task_of_likelihoods_cannot_be_asked_as_chat(tmp_path: Path) -> None:
-    templates = whole_tasks(tmp_path / "templates", ["arc_challenge"])
+def test_a_task_of_likelihoods_cannot_be_asked_as_chat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    templates = REPOSITORY / "tools" / "lm_eval_tasks"
+    monkeypatch.chdir(templates)  # where the YAML has its docs
     keys = {"evals_dataset": "lm-eval", "template_dir": str(templates), "backend": "chat"}
     with pytest.raises(UserError, match="compares the likelihoods of texts, which chat endpoints do not give"):
-        prepare(tmp_path / "pack", "arc_challenge", **keys)
+        prepare(tmp_path / "pack", "tiny_sums", **keys)
 
 
 @pytest.mark.plugin("chat")
 def test_the_backend_chat_asks_the_same_bodies(recorded: SimpleNamespace, server: ChatServer, tmp_path: Path) -> None:
     """But for the seed, which decides nothing where answers are greedy."""
     settings = {
-        "model_name": "org/chat", "evals_dataset": str(recorded.run), "tasks": "recorded", "backend": "chat",
+        "model_name": "org/chat", "evals_dataset": str(recorded.run), "tasks": TASK, "backend": "chat",
         "base_url": server.url, "template_dir": str(recorded.templates), "max_model_len": 4096,
     }  # fmt: skip
     (tmp_path / "eval_config.yaml").write_text(json.dumps(settings), encoding="utf-8")
@@ -163,7 +167,7 @@ def test_the_backend_chat_asks_the_same_bodies(recorded: SimpleNamespace, server
 def test_the_command_is_that_of_stock_lm_eval(recorded: SimpleNamespace, tmp_path: Path) -> None:
     keys = {"evals_dataset": str(recorded.run), "template_dir": str(recorded.templates), "backend": "chat"}
     pack = prepare(
-        tmp_path / "pack", "recorded", base_url="http://127.0.0.1:9/v1", concurrency=4,
+        tmp_path / "pack", TASK, base_url="http://127.0.0.1:9/v1", concurrency=4,
         model_args={"reasoning_effort": "low", "top_p": 0.5}, **keys,
     )  # fmt: skip
     command = list(read_manifest(pack).command)
@@ -179,7 +183,7 @@ def test_the_command_is_that_of_stock_lm_eval(recorded: SimpleNamespace, tmp_pat
 @pytest.mark.parametrize(
     ("tasks", "keys", "why"),
     [
-        ("recorded", {"model_args": {"continue_final_message": True}}, "cannot ask backend chat: .* begun answers"),
+        (TASK, {"model_args": {"continue_final_message": True}}, "cannot ask backend chat: .* begun answers"),
         pytest.param(
             "meta_gpqa",
             {"evals_dataset": "sample"},
@@ -192,7 +196,7 @@ def test_where_there_is_no_command_the_reason_is_said(
     recorded: SimpleNamespace, tmp_path: Path, tasks: str, keys: dict[str, Any], why: str
 ) -> None:
     given = {"evals_dataset": str(recorded.run), "template_dir": str(recorded.templates), "backend": "chat"}
-    if tasks != "recorded":
+    if tasks != TASK:
         del given["template_dir"]
     manifest = read_manifest(prepare(tmp_path / "pack", tasks, **{**given, **keys}))
     assert manifest.command == ()
@@ -266,7 +270,7 @@ def test_damaged_chat_samples_are_refused_with_the_reason(
 ) -> None:
     run = change_samples(recorded.run, tmp_path / "run", change)
     with pytest.raises(UserError, match=why):
-        prepare(tmp_path / "pack", "recorded", evals_dataset=str(run), template_dir=str(recorded.templates))
+        prepare(tmp_path / "pack", TASK, evals_dataset=str(run), template_dir=str(recorded.templates))
 
 
 def test_what_stock_lm_eval_would_have_sent_is_what_the_pack_sends(recorded: SimpleNamespace, tmp_path: Path) -> None:
@@ -277,7 +281,7 @@ def test_what_stock_lm_eval_would_have_sent_is_what_the_pack_sends(recorded: Sim
         sample["resps"] = [[None]]
 
     run = change_samples(recorded.run, tmp_path / "run", change)
-    pack = prepare(tmp_path / "pack", "recorded", evals_dataset=str(run), template_dir=str(recorded.templates))
+    pack = prepare(tmp_path / "pack", TASK, evals_dataset=str(run), template_dir=str(recorded.templates))
     request = next(build_requests(Evaluator(pack), "gsm8k", None))
     assert (request.stop, request.max_tokens, request.settings) == (("a", "b", "c", "d"), 32, {})
     assert {doc["recorded_output"] for doc in read_docs(pack, "gsm8k")} == {""}

@@ -60,7 +60,7 @@ SUMS = [("1 and 1 make", " 2", "2", 1), ("2 and 3 make", "six", "5", 0), ("4 and
 
 @pytest.mark.usefixtures("installed")
 def test_a_format_of_another_package_is_an_evals_dataset(tmp_path: Path) -> None:
-    pack = prepare(tmp_path / "pack", "recorded", evals_dataset=str(write(tmp_path / "run", "sums", SUMS)))
+    pack = prepare(tmp_path / "pack", "sums", evals_dataset=str(write(tmp_path / "run", "sums", SUMS)))
     proof = verify(pack)
     assert proof.passed
     tallies = proof.tasks["sums"].tallies
@@ -76,7 +76,7 @@ def test_its_docs_may_belong_to_subtasks(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     rows = ["prompt,answer,gold,right,subtask", "1 and 1 make,2,2,1,plus", "4 minus 1 makes,2,3,0,minus", "?,1,1,1,"]
     (tmp_path / "run/sums.csv").write_text("\n".join(rows), encoding="utf-8")
-    pack = prepare(tmp_path / "pack", "recorded", evals_dataset=str(tmp_path / "run"))
+    pack = prepare(tmp_path / "pack", "sums", evals_dataset=str(tmp_path / "run"))
     assert [doc["subtask_name"] for doc in read_docs(pack, "sums")] == ["plus", "minus", None]
     tallies = verify(pack).tasks["sums"].tallies
     assert tallies is not None and {name: part.compared for name, part in tallies.subtasks.items()} == {
@@ -88,7 +88,7 @@ def test_its_docs_may_belong_to_subtasks(tmp_path: Path) -> None:
 def test_a_format_of_another_package_is_a_baseline(tmp_path: Path) -> None:
     run = write(tmp_path / "run", "sums", SUMS)
     worse = write(tmp_path / "worse", "sums", [(prompt, "?", gold, 0) for prompt, _, gold, _ in SUMS])
-    pack = prepare(tmp_path / "pack", "recorded", evals_dataset=str(run), baseline=str(worse))
+    pack = prepare(tmp_path / "pack", "sums", evals_dataset=str(run), baseline=str(worse))
     (baseline,) = read_manifest(pack).tasks["sums"].baseline
     assert (baseline.name, baseline.docs, baseline.docs_with_other_prompt) == (str(worse), 3, 0)
 
@@ -134,7 +134,7 @@ def test_only_the_chosen_tasks_of_such_a_run_are_read(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("installed")
 def test_a_wrong_verdict_of_such_a_record_is_found(tmp_path: Path) -> None:
     run = write(tmp_path / "run", "sums", [*SUMS, ("5 and 5 make", "11", "10", 1)])
-    tallies = verify(prepare(tmp_path / "pack", "recorded", evals_dataset=str(run))).tasks["sums"].tallies
+    tallies = verify(prepare(tmp_path / "pack", "sums", evals_dataset=str(run))).tasks["sums"].tallies
     assert tallies is not None and (tallies.total.agreed, tallies.total.compared) == (3, 4)
 
 
@@ -143,7 +143,7 @@ def test_what_it_cannot_ask_is_left_out(tmp_path: Path) -> None:
     run = write(tmp_path / "run", "sums", SUMS)
     write(run, "nothing", [])
     write(run, "empty", [("", "a", "a", 1)])
-    left_out = read_manifest(prepare(tmp_path / "pack", "recorded", evals_dataset=str(run))).left_out
+    left_out = read_manifest(prepare(tmp_path / "pack", "*", evals_dataset=str(run))).left_out
     assert set(left_out) == {"nothing", "empty"}
     assert "holds no answer" in left_out["nothing"] and "doc 0: has an empty prompt" in left_out["empty"]
 

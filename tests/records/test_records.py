@@ -90,11 +90,12 @@ def test_every_shape_of_benchmark_is_graded_today_as_it_was(shapes: Path) -> Non
 def test_the_same_model_again_differs_nowhere_and_another_where_it_does(shapes: Path) -> None:
     verify(shapes / "pack")
     planted = {"arc_challenge": range(7), "gsm8k": range(8), "mmlu_abstract_algebra": [0, 5]}
-    # A pack that lies elsewhere, asked by lm-eval itself.
+    # A pack that lies elsewhere, asked by lm-eval itself. Of what the other model answers alike it is the same model again.
     moved = Path(shutil.copytree(shapes / "pack", shapes / "elsewhere" / "pack"))
     expected = {}
-    for name, docs in (("again", {}), ("other", planted)):
-        record(moved, shapes / name, list(SHAPES), planted=docs)
+    again = SHAPES if THOROUGH else planted
+    for name, tasks, docs in (("again", list(again), {}), ("other", list(SHAPES), planted)):
+        record(moved, shapes / name, tasks, planted=docs)
         judged = report([shapes / name], pack=shapes / "pack")
         flips = {task.name: task.flips.compared - task.flips.agreed for task in judged.tasks if task.flips}
         drops = {task.name: task.drop.value for task in judged.tasks if task.is_decided}
@@ -105,8 +106,10 @@ def test_the_same_model_again_differs_nowhere_and_another_where_it_does(shapes: 
         }
         expected[name] = flips, drops
     flips, drops = expected["again"]
-    assert set(flips.values()) == {0}
-    assert set(drops.values()) == {0.0}
+    assert (set(flips.values()), set(drops.values())) == ({0}, {0.0})
+    flips, drops = expected["other"]
+    assert {count for task, count in flips.items() if task not in planted} == {0}
+    assert {drop for task, drop in drops.items() if task not in planted} == {0.0}
     verdicts = {"arc_challenge": "acc", "gsm8k": "exact_match", "mmlu_abstract_algebra": "acc"}
     real = {task: differing(shapes, task, metric) for task, metric in verdicts.items()}
     assert sum(real.values()) > 0
@@ -581,7 +584,7 @@ def test_ifeval_judges_an_answer_the_same_way_each_time(
 ) -> None:
     questions = [
         {"key": n, "prompt": f"What has tea {n}?", "kwargs": [arguments], "instruction_id_list": [instruction]}
-        for n in range(30)
+        for n in range(30 if THOROUGH else 12)  # unseeded, a dozen answers are judged alike once in a hundred runs
     ]
     model = recorded_runs.make_model("short", {})
     model.generate_until = lambda requests, **_: ["tea no commas" for _ in requests]

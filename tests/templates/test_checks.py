@@ -68,9 +68,8 @@ def test_a_setting_that_cannot_be_is_named(change: Callable[[Any], Any], words: 
         assert word in str(caught.value)
 
 
-def prepared(
-    tmp_path: Path, template: str, rows: list[dict[str, Any]] | None = None, utils: str = ""
-) -> tuple[int, str]:
+def configuration(tmp_path: Path, template: str, rows: list[dict[str, Any]] | None = None, utils: str = "") -> Path:
+    """A configuration of this template, its utils with more at their end, and these rows."""
     evals = tmp_path / "Llama-3.1-8B-Instruct-evals"
     write_rows(evals / "gpqa.jsonl", rows or [make_row("a"), make_row("b")])
     folder = one_template(tmp_path / "t", template)
@@ -82,7 +81,13 @@ def prepared(
     }  # fmt: skip
     config = tmp_path / "c.yaml"
     config.write_text(as_yaml(keys), encoding="utf-8")
-    code, _, err = run("prepare", "-c", config)
+    return config
+
+
+def prepared(
+    tmp_path: Path, template: str, rows: list[dict[str, Any]] | None = None, utils: str = ""
+) -> tuple[int, str]:
+    code, _, err = run("prepare", "-c", configuration(tmp_path, template, rows, utils))
     return code, err
 
 
@@ -145,12 +150,11 @@ def test_a_recorded_metric_that_verdicts_are_read_from_is_a_share(value: object,
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    code, err = prepared(tmp_path, as_template(TEMPLATE))
-    assert code == 0
+    config = configuration(tmp_path, as_template(TEMPLATE))
     evals = tmp_path / "Llama-3.1-8B-Instruct-evals"
     (evals / "gpqa.jsonl").unlink()
     pq.write_table(pa.Table.from_pylist([make_row("a", output_metrics={"exact_match": value})]), evals / "gpqa.parquet")
-    code, _, err = run("prepare", "-c", tmp_path / "c.yaml")
+    code, _, err = run("prepare", "-c", config)
     assert code == 2
     assert "the recorded metric exact_match is" in err
 
