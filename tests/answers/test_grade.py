@@ -17,7 +17,7 @@ from golden import compared_tasks, verdicts
 from lm_eval.api import metrics
 from noted import noted
 from own_record import CHOICES, TEXTS, config_of, record_run
-from packs import edit, edit_docs, prepare, read_docs, reseal, yaml_of
+from packs import edit, edit_docs, prepare, read_docs, reseal, some_templates, yaml_of
 from shared import whole_pack, whole_replay
 
 from meta_eval import export, grade, report
@@ -46,6 +46,12 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def place(made: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(made, tmp_path / "place"))
+
+
+@pytest.fixture(scope="module")
+def undisturbed(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Graded:
+    """The grade of all these answers as they are, to compare others with."""
+    return grade([made / "answers.jsonl"], pack=made / "work_dir", output=tmp_path_factory.mktemp("undisturbed"))
 
 
 def rewrite(place: Path, change: Callable[[list[Line]], Any]) -> Path:
@@ -136,17 +142,17 @@ def test_the_example_needs_neither_lm_eval_nor_meta_eval_and_its_loop_fits_thirt
     assert text[text.index("def main") : text.index("if __name__")].count("\n") <= 30
 
 
-def test_two_shards_are_one_run(place: Path) -> None:
+def test_two_shards_are_one_run(place: Path, undisturbed: Graded) -> None:
     shards = [place / "0.jsonl", place / "1.jsonl"]
     for number, shard in enumerate(shards):
         answer(place / "work_dir", place / "requests.jsonl", shard, number, 2)
     assert len(lines_of(shards[0])) - len(lines_of(shards[1])) in (0, 1)
-    assert graded(place, *shards).scores == graded(place).scores
-    assert graded(place, *reversed(shards)).scores == graded(place).scores
+    assert graded(place, *shards).scores == undisturbed.scores
+    assert graded(place, *reversed(shards)).scores == undisturbed.scores
 
 
 @pytest.mark.parametrize("lost", [1, 40, 1000])
-def test_after_a_crash_the_same_command_asks_only_what_is_missing(lost: int, place: Path) -> None:
+def test_after_a_crash_the_same_command_asks_only_what_is_missing(lost: int, place: Path, undisturbed: Graded) -> None:
     file = place / "answers.jsonl"
     whole = file.read_bytes()
     file.write_bytes(whole[:-lost])
@@ -159,9 +165,7 @@ def test_after_a_crash_the_same_command_asks_only_what_is_missing(lost: int, pla
     before = {line["id"] for line in map(json.loads, filter(None, whole[:-lost].split(b"\n")[:-1]))}
     answer(place / "work_dir", place / "requests.jsonl", file, change=noting)
     assert before.isdisjoint(asked)
-    file2 = place / "undisturbed.jsonl"
-    file2.write_bytes(whole)
-    assert graded(place, file).scores == graded(place, file2).scores
+    assert graded(place, file).scores == undisturbed.scores
 
 
 def test_it_writes_the_files_that_lm_eval_writes(place: Path) -> None:
@@ -174,7 +178,7 @@ def test_it_writes_the_files_that_lm_eval_writes(place: Path) -> None:
 
 
 def test_an_answer_is_cut_at_the_first_stop_sequence(tmp_path: Path) -> None:
-    pack = prepare(tmp_path / "work_dir", STOPS)
+    pack = prepare(tmp_path / "work_dir", STOPS, template_dir=str(some_templates(tmp_path, "mmlu_pro")))
     export(pack, tmp_path / "requests.jsonl")
     stop = lines_of(tmp_path / "requests.jsonl")[1]["stop"]
     assert stop
@@ -239,7 +243,7 @@ def test_tokens_a_second_are_of_the_time_in_which_anything_was_answered(place: P
 
 
 @pytest.mark.parametrize(("seconds", "shown"), [(3600.0 * 1000, "2,500.00"), (36.0, "0.025")])
-def test_what_the_answers_cost_reaches_the_report(place: Path, seconds: float, shown: str) -> None:
+def test_what_the_answers_cost_reaches_the_report(place: Path, seconds: float, shown: str, undisturbed: Graded) -> None:
     def timed(lines: list[Line]) -> None:
         for line in lines:
             line |= {"started": 0.0, "ended": seconds}
@@ -248,7 +252,7 @@ def test_what_the_answers_cost_reaches_the_report(place: Path, seconds: float, s
     given = read_answers([rewrite(place, timed)])
     done = grading.grade(given, output=place / "priced", prices=Settings(model_name="m", price_per_hour=2.5))
     assert dict(report(done.results, pack=place / "work_dir").runs[0].provenance)["cost"] == shown
-    assert "cost" not in dict(report(graded(place).results, pack=place / "work_dir").runs[0].provenance)
+    assert "cost" not in dict(report(undisturbed.results, pack=place / "work_dir").runs[0].provenance)
 
 
 def test_an_endpoint_is_paid_by_its_tokens_and_less_for_those_of_its_cache(place: Path) -> None:
@@ -293,14 +297,14 @@ def test_what_is_missing_is_named_and_nothing_is_graded(place: Path) -> None:
     assert "--partial" in told
 
 
-def test_a_partial_grade_is_of_the_docs_that_are_answered_and_report_calls_it_unfinished(place: Path) -> None:
+def test_a_partial_grade_is_of_the_docs_that_are_answered_and_report_calls_it_unfinished(
+    place: Path, undisturbed: Graded
+) -> None:
     file = rewrite(place, lambda lines: lines.__delitem__(slice(0, 3)))
     done = graded(place, file, partial=True)
     assert (done.missing, done.failed) == (3, 0)
     assert [sample["doc_id"] for sample in samples(done, LETTERS)][:12] == list(range(3, 15))
-    whole = {
-        sample["doc_id"]: sample for sample in samples(graded(place), LETTERS) if sample["filter"] == "strict-match"
-    }
+    whole = {sample["doc_id"]: sample for sample in samples(undisturbed, LETTERS) if sample["filter"] == "strict-match"}
     for sample in samples(done, LETTERS):
         if sample["filter"] == "strict-match":
             assert sample["exact_match"] == whole[sample["doc_id"]]["exact_match"]
@@ -379,11 +383,8 @@ def test_a_limit_of_the_engines_own_is_said(place: Path) -> None:
 
 
 @pytest.mark.parametrize("share", [0.01, 0.5, 0.99])
-def test_a_full_disk_leaves_nothing_behind(share: float, place: Path) -> None:
-    graded(place)
-    largest = max(path.stat().st_size for path in (place / "out").rglob("*.json*"))
-    shutil.rmtree(place / "out")
-
+def test_a_full_disk_leaves_nothing_behind(share: float, place: Path, undisturbed: Graded) -> None:
+    largest = max(path.stat().st_size for path in undisturbed.results.parent.rglob("*.json*"))
     with full_disk(int(share * largest)):
         done = cli("grade", "answers.jsonl", "--pack", "work_dir", "--output", "out", cwd=place)
     assert done.returncode == 2
@@ -406,7 +407,7 @@ def test_half_a_results_file_is_none(place: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_code_is_run_only_where_it_is_allowed(tmp_path: Path) -> None:
-    pack = prepare(tmp_path / "work_dir", "meta_mbpp")
+    pack = prepare(tmp_path / "work_dir", "meta_mbpp", template_dir=str(some_templates(tmp_path, "code")))
     export(pack, tmp_path / "requests.jsonl")
     answer(pack, tmp_path / "requests.jsonl", tmp_path / "answers.jsonl")
     assert "meta_mbpp: scoring runs model-written code" in refusal(tmp_path)
@@ -415,11 +416,11 @@ def test_code_is_run_only_where_it_is_allowed(tmp_path: Path) -> None:
 # The command
 
 
-def test_the_command_says_what_the_function_says(place: Path) -> None:
+def test_the_command_says_what_the_function_says(place: Path, undisturbed: Graded) -> None:
     done = cli("grade", "answers.jsonl", "--pack", "work_dir", "--output", "out", "--json", cwd=place)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
-    assert told["tasks"] == graded(place).scores
+    assert told["tasks"] == undisturbed.scores
     assert (told["missing"], told["failed"], told["model"]) == (0, 0, "my/model")
     assert "meta-eval report out/my__model --pack work_dir" in " ".join(done.stderr.split())
 
@@ -445,14 +446,14 @@ def test_a_mistake_is_one_message(arguments: list[str], told: str, place: Path) 
     assert done.stdout == ""
 
 
-def test_an_answer_to_another_limit_or_stop_text_is_named_and_never_a_score(place: Path) -> None:
+def test_an_answer_to_another_limit_or_stop_text_is_named_and_never_a_score(place: Path, undisturbed: Graded) -> None:
     asked = {line["id"]: line.get("request_sha256") for line in lines_of(place / "requests.jsonl")[1:]}
 
     def repeat(lines: list[Line]) -> None:
         for line in lines:
             line["request_sha256"] = asked[line["id"]]
 
-    assert graded(place, rewrite(place, repeat)).scores == graded(place).scores
+    assert graded(place, rewrite(place, repeat)).scores == undisturbed.scores
     shutil.rmtree(place / "out")
 
     def other(lines: list[Line]) -> None:

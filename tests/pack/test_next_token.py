@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from golden import replay, verdicts
-from packs import prepare, read_docs
+from packs import prepare, read_docs, some_templates
 from small_model import write_tokenizer
 from tokenizers import Tokenizer
 
@@ -27,9 +27,20 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def pack(tmp_path_factory: pytest.TempPathFactory, model: Path) -> Path:
+def templates(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(some_templates(tmp_path_factory.mktemp("templates"), "mmlu", "boolq"))
+
+
+@pytest.fixture(scope="module")
+def pack(tmp_path_factory: pytest.TempPathFactory, model: Path, templates: str) -> Path:
     folder = tmp_path_factory.mktemp("packs")
-    return prepare(folder / "work_dir", TASK, model_name=str(model), choice_scoring="next_token")
+    keys = {"model_name": str(model), "template_dir": templates}
+    return prepare(folder / "work_dir", TASK, choice_scoring="next_token", **keys)
+
+
+@pytest.fixture(scope="module")
+def by_likelihood(tmp_path_factory: pytest.TempPathFactory, templates: str) -> Path:
+    return prepare(tmp_path_factory.mktemp("by_likelihood") / "work_dir", TASK, template_dir=templates)
 
 
 def requests_of(pack: Path) -> list[dict[str, Any]]:
@@ -69,8 +80,7 @@ def test_of_choices_that_are_equally_likely_the_first_is_given(pack: Path) -> No
 
 
 @pytest.mark.plugin("meta")
-def test_recorded_answers_get_the_verdicts_that_likelihoods_get(pack: Path, tmp_path: Path) -> None:
-    by_likelihood = prepare(tmp_path / "work_dir", TASK)
+def test_recorded_answers_get_the_verdicts_that_likelihoods_get(pack: Path, by_likelihood: Path) -> None:
     results = [replay(folder, [TASK]) for folder in (pack, by_likelihood)]
     samples = [[json.loads(line) for line in verdicts(result["samples"][TASK])] for result in results]
     assert [{**sample, "extracted": None} for sample in samples[0]] == samples[1]
@@ -123,27 +133,28 @@ def test_an_answer_that_is_no_choice_is_wrong_and_ungraded(pack: Path, tmp_path:
     ],
 )
 def test_likelihoods_stay_where_something_is_missing(
-    tmp_path: Path, task: str, settings: dict[str, Any], why: str
+    tmp_path: Path, templates: str, task: str, settings: dict[str, Any], why: str
 ) -> None:
-    assert why in (kept(tmp_path, task, **settings) or "")
+    assert why in (kept(tmp_path, task, template_dir=templates, **settings) or "")
 
 
 @pytest.mark.plugin("meta")
-def test_every_model_of_a_sweep_must_have_the_same_tokens(tmp_path: Path, model: Path) -> None:
+def test_every_model_of_a_sweep_must_have_the_same_tokens(tmp_path: Path, model: Path, templates: str) -> None:
     other = write_tokenizer(tmp_path / "other")
     tree = json.loads((other / "tokenizer.json").read_text())
     ids = tree["model"]["vocab"]
     ids["\u0120A"], ids["\u0120B"] = ids["\u0120B"], ids["\u0120A"]
     (other / "tokenizer.json").write_text(json.dumps(tree))
-    assert kept(tmp_path / "same", model_name=[str(model), str(write_tokenizer(tmp_path / "copy"))]) is None
-    assert "has other tokens than" in (kept(tmp_path / "not", model_name=[str(model), str(other)]) or "")
+    alike, unlike = [str(model), str(write_tokenizer(tmp_path / "copy"))], [str(model), str(other)]
+    assert kept(tmp_path / "same", model_name=alike, template_dir=templates) is None
+    why = kept(tmp_path / "not", model_name=unlike, template_dir=templates)
+    assert "has other tokens than" in (why or "")
 
 
 @pytest.mark.plugin("meta")
-def test_the_docs_of_a_pack_that_asks_for_likelihoods_hold_no_ids(tmp_path: Path) -> None:
-    pack = prepare(tmp_path / "work_dir", TASK)
-    assert "choice_token_ids" not in pq.read_schema(pack / f"{TASK}.parquet").names
-    assert read_manifest(pack).tasks[TASK].choice_scoring == "likelihood"
+def test_the_docs_of_a_pack_that_asks_for_likelihoods_hold_no_ids(by_likelihood: Path) -> None:
+    assert "choice_token_ids" not in pq.read_schema(by_likelihood / f"{TASK}.parquet").names
+    assert read_manifest(by_likelihood).tasks[TASK].choice_scoring == "likelihood"
 
 
 @pytest.mark.parametrize(
