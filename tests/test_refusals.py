@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -83,23 +84,28 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def copied(made: Path) -> Iterator[Path]:
-    """All of it in another place, which is the working directory; who waits for ever there is woken up."""
+def standing(place: Path) -> Iterator[Path]:
+    """The place is the working directory; who waits for ever there is woken up."""
 
     def wake(*_: object) -> NoReturn:
         raise AssertionError("it waits for ever")
 
     before = Path.cwd()
     signal.signal(signal.SIGALRM, wake)
-    with TemporaryDirectory() as folder:
-        place = Path(shutil.copytree(made, Path(folder) / "place"))
-        os.chdir(place)
-        signal.alarm(120)
-        try:
-            yield place
-        finally:
-            signal.alarm(0)
-            os.chdir(before)
+    os.chdir(place)
+    signal.alarm(120)
+    try:
+        yield place
+    finally:
+        signal.alarm(0)
+        os.chdir(before)
+
+
+@contextmanager
+def copied(made: Path) -> Iterator[Path]:
+    """All of it in another place, which is the working directory."""
+    with TemporaryDirectory() as folder, standing(Path(shutil.copytree(made, Path(folder) / "place"))) as place:
+        yield place
 
 
 def refuses_at_most(job: str, place: Path) -> None:
@@ -194,19 +200,27 @@ OUTPUTS: dict[str, Callable[[Path, str], object]] = {
 HOSTILE = ["full", "loop", "pipe", "a\0b", "x" * 300, "loop/x", "full/x", "c.yaml/x"]
 
 
-def hostile(place: Path) -> None:
+@pytest.fixture(scope="module")
+def hostile(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All of it beside paths that nobody can read or write. What refuses them changes nothing, so one copy is enough."""
+    place = Path(shutil.copytree(made, tmp_path_factory.mktemp("hostile") / "place"))
     (place / "full").symlink_to("/dev/full")
     (place / "loop").symlink_to("loop")
     os.mkfifo(place / "pipe")
+    return place
+
+
+def entries(place: Path) -> dict[Path, tuple[int, int | None]]:
+    """The kind and mode of all that is there, and the size of files."""
+    status = {path: path.lstat() for path in place.rglob("*")}
+    return {path: (of.st_mode, of.st_size if stat.S_ISREG(of.st_mode) else None) for path, of in status.items()}
 
 
 @pytest.mark.parametrize("path", few([*HOSTILE, "/dev/zero", "/proc/self/mem", "nothing"], 2))
 @pytest.mark.parametrize("job", INPUTS)
-def test_any_path_may_be_read(job: str, path: str, made: Path) -> None:
-    with copied(made) as place:
-        hostile(place)
-        with pytest.raises(UserError) as error:
-            INPUTS[job](place, path)
+def test_any_path_may_be_read(job: str, path: str, hostile: Path) -> None:
+    with standing(hostile) as place, pytest.raises(UserError) as error:
+        INPUTS[job](place, path)
     assert "\n" not in str(error.value)
 
 
@@ -214,15 +228,14 @@ def test_any_path_may_be_read(job: str, path: str, made: Path) -> None:
     "path", few([*HOSTILE, "c.yaml", "work_dir/manifest.json", "work_dir/meta_gpqa_cot.parquet"], 2)
 )
 @pytest.mark.parametrize("job", OUTPUTS)
-def test_any_path_may_be_written(job: str, path: str, made: Path) -> None:
+def test_any_path_may_be_written(job: str, path: str, hostile: Path) -> None:
     if (job, path) == ("export", "c.yaml"):
         return
-    with copied(made) as place:
-        hostile(place)
-        before = {path: path.lstat().st_mode for path in place.rglob("*")}
+    with standing(hostile) as place:
+        before = entries(place)
         with pytest.raises(UserError) as error:
             OUTPUTS[job](place, path)
-        assert {path: path.lstat().st_mode for path in place.rglob("*")} == before
+        assert entries(place) == before
     assert "\n" not in str(error.value)
 
 
@@ -238,15 +251,14 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_any_path_may_be_typed(command: str, made: Path) -> None:
-    with copied(made) as place:
-        hostile(place)
-        before = {path: path.lstat().st_mode for path in place.rglob("*")}
+def test_any_path_may_be_typed(command: str, hostile: Path) -> None:
+    with standing(hostile) as place:
+        before = entries(place)
         for path in ("full", "loop", "loop/x", "pipe", "x" * 300):
             done = cli(*command.replace("PATH", path).split())
             assert done.returncode == 2, (path, done.stderr)
             assert not done.stdout or command.startswith("doctor"), "its checks are its result"
-        assert {path: path.lstat().st_mode for path in place.rglob("*")} == before
+        assert entries(place) == before
 
 
 @thorough
