@@ -116,8 +116,13 @@ def noting_files() -> Iterator[set[str]]:
         _noting.remove(opened)
 
 
-def open_regular(path: Path, *, buffering: int = 2**17) -> BufferedReader:
+def open_regular(path: Path, *, buffering: int = 2**17, noted: bool = True) -> BufferedReader:
     """Open a regular file for reading. Never blocks, even on a named pipe.
+
+    Args:
+        path: The file.
+        buffering: The size of the buffer, in bytes.
+        noted: Whether `noting_files` collects it.
 
     Raises:
         OSError: The file cannot be opened, is not a regular file, or is a Git LFS pointer.
@@ -128,7 +133,7 @@ def open_regular(path: Path, *, buffering: int = 2**17) -> BufferedReader:
         os.close(number)
         what = "a folder, not a file" if stat.S_ISDIR(status.st_mode) else "not a regular file"
         raise OSError(0, f"it is {what}", str(path))
-    for opened in _noting:
+    for opened in _noting if noted else ():
         opened.add(os.path.realpath(path))
     file: BufferedReader = BufferedReader(FileIO(number), buffering)
     if len(_POINTER) < status.st_size <= _POINTER_BYTES and file.peek(len(_POINTER)).startswith(_POINTER):
@@ -150,14 +155,18 @@ def is_pointer(path: Path) -> bool:
     return False
 
 
-def read_regular(path: Path, *, limit: int = MAX_FILE) -> bytes:
-    """Read a regular file of at most ``limit`` bytes, whatever size it reports.
+def read_regular(path: Path, *, limit: int = MAX_FILE, noted: bool = True) -> bytes:
+    """Read a regular file of at most ``limit`` bytes, whatever size it reports. ``noted`` is that of `open_regular`.
 
     Raises:
         OSError: The file cannot be read, is not a regular file (or is an empty system file), or is too large.
     """
-    with open_regular(path) as file:
-        content = file.read(limit + 1)
+    with open_regular(path, buffering=2**13, noted=noted) as file:
+        # To ask for more than there is would make room for it, which takes longer than a small file.
+        size = min(limit, os.fstat(file.fileno()).st_size)
+        content = file.read(size + 1)
+        if content is not None and len(content) > size:
+            content += file.read(limit - size) or b""
     if content is None:
         raise OSError(0, "it is empty", str(path))
     if len(content) > limit:

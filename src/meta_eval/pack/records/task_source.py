@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 
 from meta_eval.pack.manifest import OriginalEntry
 from meta_eval.pack.prepared_task import PrepareContext, PreparedTask
+from meta_eval.pack.records.format import ALL
 from meta_eval.pack.records.recorded_docs import RecordedDocs
 from meta_eval.pack.records.task_code import read_group
 from meta_eval.pack.templates.template_folder import TemplateFolder
@@ -70,7 +71,7 @@ class TaskSource(ABC):
         files = {}
         scratch.mkdir(parents=True)
         for name in groups:
-            text = read_group(name)
+            text = None if name == ALL else read_group(name)  # a search of the installed lm-eval
             if text is not None:
                 file = PurePosixPath(f"{name}.yaml")
                 (scratch / file).write_text(text, encoding="utf-8")
