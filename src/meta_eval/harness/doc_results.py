@@ -128,8 +128,8 @@ class DocFigure:
     """What it is, in full."""
 
     read: Callable[[Mapping[str, Any], Sequence[str]], float | None]
-    """Takes it from a sample of lm-eval and the texts of its answers, of which a choice by likelihood has none. None
-    where it is not known."""
+    """Takes a sample of lm-eval and the texts of its answers, and gives a count or a size; None where it is not known.
+    A choice by likelihood has no texts. The text of an answer with tool calls is the JSON of its message."""
 
 
 def _read_tokens(sample: Mapping[str, Any], answers: Sequence[str]) -> float | None:

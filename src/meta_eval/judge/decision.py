@@ -143,7 +143,7 @@ class AlarmKind:
     """The flag under which the table of samples finds these docs; None where it cannot."""
 
     first: bool = False
-    """Whether it is stated before all figures."""
+    """Whether it is stated before all scores."""
 
     fails: bool = False
     """Whether a veto means DON'T SHIP, not only no SHIP."""
@@ -152,7 +152,7 @@ class AlarmKind:
     """Whether it makes a comparison invalid, so that it says nothing about the model."""
 
     of_two_sides: bool = False
-    """Whether only a comparison of two runs shows it. It is then never raised of one of them."""
+    """Whether it is of both sides of a comparison together, and so never of one of them."""
 
 
 # The kind, as `meta_eval.judge.alarms.KINDS` names it or the name of a kind of a plug-in, and what happened.

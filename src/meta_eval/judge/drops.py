@@ -216,7 +216,7 @@ def _find_answer_alarms(pair: TaskPair, metric_key: str, rule: GateTask, figures
     expected = scores.value if scores else published
     alarms: list[RaisedAlarm] = []
     for number, run in enumerate(pair.candidate_runs):
-        alarms += find_alarms(name, run, candidate, number, metric_key, baseline=baseline, expected=expected)
+        alarms += find_alarms(name, run, candidate, number, metric_key, beside=baseline, expected=expected)
         docs, filter_name = candidate.runs[number], metric_key.partition(",")[2]
         pairs = pair.pair_docs_of_run(number) if rule.limits else []
         alarms += check_conditions(name, docs, filter_name, rule.limits, pairs)

@@ -1,4 +1,8 @@
-"""Alarms of a run: what is wrong with it whatever it is compared with. Its files, its settings, and its answers."""
+"""Alarms of a run: of its files, its settings and its answers.
+
+What is as frequent in the answers of the run beside it is no fault of this one. `meta_eval.judge.pair_alarms` has the
+alarms of both runs together.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +43,7 @@ from meta_eval.pack.manifest import TaskEntry
 
 def find_alarms(
     task: str, result: TaskRun, scored: ScoredRun, run: int, metric_key: str, *,
-    baseline: ScoredRun | None, expected: float | None,
+    beside: ScoredRun | None, expected: float | None,
 ) -> Iterator[RaisedAlarm]:  # fmt: skip
     """Find what is wrong with a run of a task.
 
@@ -49,17 +53,18 @@ def find_alarms(
         scored: All runs of the model.
         run: The index of the run.
         metric_key: The ``metric,filter`` of single verdicts.
-        baseline: The baseline. A property that its answers share as often is not a fault of this run.
-        expected: The baseline's score, or the published score; None if neither is known.
+        beside: What the model stands beside: of a candidate the baseline, and of a baseline the candidate. What is as
+            frequent in its answers is no fault of this run.
+        expected: The score of a baseline, or the published one; None if neither is known.
     """
     docs = scored.runs[run]
     if not docs:
         return
 
     def raise_above(
-        kind: str, count: int, above: float, baseline_rate: float = 0.0, grave: float = 0.0
+        kind: str, count: int, above: float, rate_beside: float = 0.0, grave: float = 0.0
     ) -> list[RaisedAlarm]:
-        more = count / len(docs) - baseline_rate
+        more = count / len(docs) - rate_beside
         return [(kind, AlarmOccurrence(task, None, count, len(docs), veto=more > grave))] if more > above else []
 
     yield from find_task_origins(task, result.provenance.origins)
@@ -70,22 +75,18 @@ def find_alarms(
         yield "likelihoods", AlarmOccurrence(task, None, bad, len(docs), veto=bad >= ALARM_BAD_LIKELIHOOD * len(docs))
     yield from _find_low_score(task, scored, run, metric_key, expected)
     lost = _count_unextracted(docs, metric_key)
-    baseline_rate = _count_unextracted(baseline.docs, metric_key) / len(baseline.docs) if baseline else 0.0
-    yield from raise_above("unextracted", lost, ALARM_UNEXTRACTED, baseline_rate, ALARM_UNEXTRACTED_GRAVE)
+    rate_beside = _count_unextracted(beside.docs, metric_key) / len(beside.docs) if beside else 0.0
+    yield from raise_above("unextracted", lost, ALARM_UNEXTRACTED, rate_beside, ALARM_UNEXTRACTED_GRAVE)
     hit = _hits(docs)
-    yield from raise_above(
-        "limit", hit, ALARM_LIMIT_HIT, _hits(baseline.docs) / len(baseline.docs) if baseline else 0.0
-    )
+    yield from raise_above("limit", hit, ALARM_LIMIT_HIT, _hits(beside.docs) / len(beside.docs) if beside else 0.0)
     unknown = sum(doc.limit_hit is None and not doc.is_cut_thinking and doc.answer_tail != "" for doc in docs)
     if unknown and hit <= ALARM_LIMIT_HIT * len(docs) < hit + unknown:
         yield "cut unknown", AlarmOccurrence(task, None, unknown, len(docs), veto=False)
     yield from raise_above(
-        "ungraded", _count(docs, "ungraded", metric_key), ALARM_UNGRADED, _rate(baseline, "ungraded", metric_key)
+        "ungraded", _count(docs, "ungraded", metric_key), ALARM_UNGRADED, _rate(beside, "ungraded", metric_key)
     )
     self_judged = _count(docs, "self_judged", metric_key)
-    yield from raise_above(
-        "self judged", self_judged, 0.0, _rate(baseline, "self_judged", metric_key), ALARM_SELF_JUDGED
-    )
+    yield from raise_above("self judged", self_judged, 0.0, _rate(beside, "self_judged", metric_key), ALARM_SELF_JUDGED)
     yield from _find_other_format(task, result, scored, run, metric_key)
     yield from _find_unjudged_answers(task, result, docs, metric_key)
 
@@ -193,8 +194,8 @@ def _count(docs: Sequence[DocResult], metric: str, metric_key: str) -> int:
     return sum(answer.metrics.get(metric) == 1 for doc in docs if (answer := doc.filter_results.get(name)) is not None)
 
 
-def _rate(baseline: ScoredRun | None, metric: str, metric_key: str) -> float:
-    return _count(baseline.docs, metric, metric_key) / len(baseline.docs) if baseline else 0.0
+def _rate(scored: ScoredRun | None, metric: str, metric_key: str) -> float:
+    return _count(scored.docs, metric, metric_key) / len(scored.docs) if scored else 0.0
 
 
 def find_run_problems(
