@@ -80,6 +80,7 @@ class StandIn:
         self.model, self._texts = model, texts
         self._given: Counter[str] = Counter()
         self._lock = threading.Lock()
+        self._serves = False
         try:
             self._http = _Server((_HOST, port), _Handler)
         except OSError as error:
@@ -97,11 +98,17 @@ class StandIn:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._serves:  # in another thread
+            self._http.shutdown()
         self._http.server_close()
 
     def serve(self) -> None:
-        """Answer until the process is interrupted."""
-        self._http.serve_forever()
+        """Answer until the process is interrupted, or another thread leaves the block."""
+        self._serves = True
+        try:
+            self._http.serve_forever(poll_interval=0.1)
+        finally:
+            self._serves = False
 
     def find_text(self, prompt: str) -> str | None:
         """The next answer to a prompt; None if the pack does not have the prompt."""
