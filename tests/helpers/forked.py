@@ -237,6 +237,9 @@ def parent(executable: str | Path, *modules: str, **environment: str) -> socket.
 def _import(modules: tuple[str, ...]) -> None:
     for module in modules:
         importlib.import_module(module)
+    if modules == _TESTING:
+        # Reads the tasks that lm-eval installs, thousands of files, once for all workers.
+        importlib.import_module("meta_eval.pack.records.task_code").has_task("no such task")
     if "tqdm" in sys.modules:
         # Its own lock is one of multiprocessing, which a program gives back at its end; a forked one ends sooner.
         sys.modules["tqdm"].tqdm.set_lock(threading.RLock())

@@ -571,7 +571,7 @@ class TaskDecision:
     """Its metrics that are no shares."""
 
     candidate_figures: Mapping[str, float] = field(default_factory=dict)
-    """The mean figures of the candidate's answers (`meta_eval.harness.doc_results.FIGURES`), by key."""
+    """The mean `FIGURES` of the answers of the candidate's newest run, by key."""
 
     baseline_figures: Mapping[str, float] = field(default_factory=dict)
     """The same of the baseline's."""
