@@ -361,22 +361,25 @@ def test_a_wider_margin_never_stops_what_a_narrower_lets_through(run: Run, first
 # Conditions on the answers
 
 
-def limited(folder: Path, limits: dict[str, float], *, of_task: bool = False, **options: Any) -> RunDecision:
+def limited(
+    folder: Path, limits: dict[str, float], *, of_task: bool = False, docs: int = N, **options: Any
+) -> RunDecision:
     """A run that loses nothing, under these limits."""
     rules = {"tasks": {"meta_some": {"limits": limits}}} if of_task else {"limits": limits}
     gate = Gate.model_validate({"margin": 12.0, "baseline_kind": "published", **rules})
-    return at_the_gate(folder, gate, right(130), entry(N, published(65.0)), recorded=[True] * N, **options)
+    task = entry(docs, published(65.0))
+    return at_the_gate(folder, gate, right(65 * docs // 100, docs), task, recorded=[True] * docs, **options)
 
 
 @pytest.mark.parametrize(
     ("line", "limits", "outcome", "reason"),
     [
         ({}, {"unextracted": 0, "empty": 0}, "SHIP", ""),
-        ({"unextracted": 1.0}, {"unextracted": 99.9}, "DON'T SHIP", "200 of 200 are answers in which nothing was found"),
+        ({"unextracted": 1.0}, {"unextracted": 99.9}, "DON'T SHIP", "1,000 of 1,000 are answers in which nothing was found"),
         ({"metrics": ["exact_match"], "filtered_resps": ["[invalid]"]}, {"unextracted": 5}, "DON'T SHIP", "and 5 % are allowed"),
         (
             {"metrics": ["exact_match"], "filtered_resps": [], "resps": [["x"]]}, {"unextracted": 5}, "UNDECIDED",
-            "of 200 of 200 it is not known whether they are answers in which nothing was found",
+            "of 1,000 of 1,000 it is not known whether they are answers in which nothing was found",
         ),
         ({"finish_reason": "length"}, {"cut": 50}, "UNDECIDED", "answers that reached the token limit, and 50 %"),
     ],
@@ -385,7 +388,8 @@ def limited(folder: Path, limits: dict[str, float], *, of_task: bool = False, **
 def test_a_condition_on_the_answers_decides_whatever_the_score_is(
     tmp_path: Path, line: dict[str, Any], limits: dict[str, float], outcome: str, reason: str, of_task: bool
 ) -> None:
-    result = limited(tmp_path, limits, of_task=of_task, line=line)
+    docs = 1000 if "1,000" in reason else N
+    result = limited(tmp_path, limits, of_task=of_task, docs=docs, line=line)
     assert result.decision.outcome == outcome
     assert reason in "; ".join(alarm.tasks[0].note or "" for alarm in result.alarms if alarm.kind.startswith("gate"))
     assert not reason or reason in reason_of(result)

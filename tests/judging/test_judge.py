@@ -758,15 +758,15 @@ def test_other_prompts_make_a_comparison_invalid_and_never_a_dont(tmp_path: Path
 
 
 def test_one_doc_with_another_prompt_is_counted_and_is_enough(tmp_path: Path) -> None:
-    first = write_and_read(tmp_path / "a", right(100, 200))
-    folder = write_run(tmp_path / "b", right(100, 200))
+    first = write_and_read(tmp_path / "a", right(500, 1000))
+    folder = write_run(tmp_path / "b", right(500, 1000))
     path = next(folder.glob("samples_*"))
     lines = path.read_text(encoding="utf-8").splitlines()
     lines[7] = json.dumps(json.loads(lines[7]) | {"prompt_hash": digest("other")})
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    decision = compare_runs(first, read_run([folder]), manifest(meta_some=entry(200))).decision
+    decision = compare_runs(first, read_run([folder]), manifest(meta_some=entry(1000))).decision
     assert (decision.outcome, decision.exit_code) == ("UNDECIDED", 2)
-    assert decision.caveats == ("runs not alike: meta_some (1 of 200 docs had another prompt in B)",)
+    assert decision.caveats == ("runs not alike: meta_some (1 of 1,000 docs had another prompt in B)",)
 
 
 @pytest.mark.parametrize(
@@ -837,17 +837,17 @@ def test_a_run_of_changed_prompts_says_nothing_of_the_model(tmp_path: Path) -> N
 
 
 def test_a_baseline_that_answered_other_prompts_says_nothing_of_the_model(tmp_path: Path) -> None:
-    run = write_and_read(tmp_path, right(60, 200))
+    run = write_and_read(tmp_path, right(300, 1000))
     named = BaselineEntry(
-        name="./bf16", revision="0" * 64, model="org/A", lm_eval=None, time=None, file="baseline/a", docs=200,
+        name="./bf16", revision="0" * 64, model="org/A", lm_eval=None, time=None, file="baseline/a", docs=1000,
         docs_with_other_prompt=1,
     )  # fmt: skip
-    docs = answered(run, right(160, 200)).regraded["meta_some"][0]
+    docs = answered(run, right(800, 1000)).regraded["meta_some"][0]
     other = (replace(docs[0], prompt_matches=False), *docs[1:])
-    pack = manifest(meta_some=entry(200, baseline=(named,)))
+    pack = manifest(meta_some=entry(1000, baseline=(named,)))
     decision = decide_run(run, pack, Baseline({"meta_some": (other,)}, {})).decision
     assert (decision.outcome, decision.exit_code) == ("UNDECIDED", 2)
-    assert "1 of 200 answers of the baseline had another prompt" in decision.caveats[0]
+    assert "1 of 1,000 answers of the baseline had another prompt" in decision.caveats[0]
     same = decide_run(run, pack, Baseline({"meta_some": (docs,)}, {})).decision
     assert same.outcome == "DON'T SHIP"
 

@@ -111,14 +111,16 @@ NOT_READ = "answers not read"
 NOTHING = "nothing extracted"
 
 
-def extracted(folder: Path, count: int, value: Any, *, right: int = 120, text: str = "I say 5", **parts: Any) -> Run:
-    """200 docs, the last of them with this filtered answer; the first are right, and the others say something else."""
+def extracted(
+    folder: Path, count: int, value: Any, *, right: int = 120, text: str = "I say 5", docs: int = 200, **parts: Any
+) -> Run:
+    """So many docs, the last of them with this filtered answer; the first are right, and the others say something else."""
     rows = [
         make_sample(
             number, "strict", {"exact_match": float(number < right)},
-            **{"text": text if number < right else f"{text}.", "extracted": value if number >= 200 - count else "5", **parts},
+            **{"text": text if number < right else f"{text}.", "extracted": value if number >= docs - count else "5", **parts},
         )
-        for number in range(200)
+        for number in range(docs)
     ]  # fmt: skip
     return read_stock_run(folder, {"gsm8k": rows})
 
@@ -176,18 +178,18 @@ def test_a_filter_that_is_not_the_verdicts_raises_nothing(tmp_path: Path) -> Non
     assert list_kinds(compare_runs(both(tmp_path / "a", 0), both(tmp_path / "b", 60))) == []
 
 
-@pytest.mark.parametrize(("count", "said"), [(4, False), (5, True), (40, True)])
-def test_the_decision_says_how_much_of_a_drop_was_not_read(tmp_path: Path, count: int, said: bool) -> None:
-    """From half the margin on. Thirty docs more are read and wrong."""
+@pytest.mark.parametrize(("docs", "count", "said"), [(200, 4, False), (200, 5, True), (1000, 40, True)])
+def test_the_decision_says_how_much_of_a_drop_was_not_read(tmp_path: Path, docs: int, count: int, said: bool) -> None:
+    """From half the margin on. Of 100 docs 15 more are read and wrong."""
     runs = [
-        extracted(tmp_path / "a", 0, "[invalid]", right=200),
-        extracted(tmp_path / "b", count, "[invalid]", right=170 - count),
+        extracted(tmp_path / "a", 0, "[invalid]", right=docs, docs=docs),
+        extracted(tmp_path / "b", count, "[invalid]", right=85 * docs // 100 - count, docs=docs),
     ]
     judgement = compare_runs(*runs, gate=Gate(margin=5.0))
-    drop = 15 + count / 2
+    unread = 100 * count / docs
     note = (
-        f"{NOT_READ}: gsm8k (nothing was extracted from {count} of 200 answers, 0 of the baseline's; "
-        f"of the drop of {drop:.1f} points, {count / 2:.1f} come from these answers)"
+        f"{NOT_READ}: gsm8k (nothing was extracted from {count} of {docs:,} answers, 0 of the baseline's; "
+        f"of the drop of {15 + unread:.1f} points, {unread:.1f} come from these answers)"
     )
     assert (note in judgement.decision.caveats) == said
     assert judgement.decision.outcome == "DON'T SHIP"
