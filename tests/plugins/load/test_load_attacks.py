@@ -134,7 +134,7 @@ def test_a_server_that_fails_half_of_its_requests_is_not_called_the_same(place: 
         return "refused" if server.now > 2 and number % 2 else None
 
     with load_server(place / "model", faults=faults, tied=0) as server:
-        tree = run_load(place, server, "--concurrency", "6", "--docs", "24", "--traffic", "0")
+        tree = run_load(place, server, "--concurrency", "6", "--docs", "40", "--traffic", "0")
     assert read_levels(tree)[6] == "worse"
     assert dict(tree["levels"][0]["counts"]["signs"])["refused"] > 5
 
