@@ -66,3 +66,11 @@ def test_json_is_read_as_it_is(tree: Any) -> None:
 
 def test_half_of_a_surrogate_pair_is_none() -> None:
     assert parse_json('{"\\ud800a": ["x\\udc00", "\\ud83d\\ude00"]}') == {"\ufffda": ["x\ufffd", "\U0001f600"]}
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc here")
+def test_a_file_that_says_it_is_empty_is_read_to_its_end() -> None:
+    text = read_regular(Path("/proc/self/status"))
+    assert text.startswith(b"Name:") and text.endswith(b"\n") and len(text) > 500
+    with pytest.raises(OSError, match="larger than"):
+        read_regular(Path("/proc/self/status"), limit=100)

@@ -666,3 +666,11 @@ def test_repeats_narrow_the_interval_of_noise() -> None:
     )
     assert often.variance == pytest.approx(once.variance / 8, rel=0.4)
     assert once.variance == pytest.approx(2 * stats.run_noise([run() for _ in range(8)]), rel=0.3)
+
+
+@pytest.mark.parametrize(
+    ("lost", "won", "p"), [(0, 0, 1.0), (1, 0, 1.0), (5, 0, 2 / 32), (0, 5, 2 / 32), (3, 3, 1.0), (9, 2, 134 / 2048)]
+)
+def test_drift_between_two_answers_is_the_sign_test_of_both_sides(lost: int, won: int, p: float) -> None:
+    losses = [1.0] * lost + [-0.5] * won + [0.0] * 7
+    assert stats.repeat_p_value(losses) == pytest.approx(p, rel=1e-12)

@@ -103,6 +103,8 @@ def test_a_scoring_function_that_is_not_there(tmp_path: Path) -> None:
     [("[1]", "returns list"), ("None", "returns NoneType"), ("dataset.to_dict()", "returns dict"), ("dataset", "returns docs without"),
      ("dataset.select([])", "returns no docs"), ("datasets.Dataset.from_list([{**make_doc(row), 'gold': 1} for row in dataset])", "has no gold"),
      ("datasets.Dataset.from_list([{**make_doc(row), 'choices': 'ABC'} for row in dataset])", "column choices is 'ABC' and should be a list"),
+     ("datasets.Dataset.from_list([{**make_doc(row), 'question': ['a']} for row in dataset])", "column question is ['a'] and should be a text"),
+     ("datasets.Dataset.from_list([{**make_doc(row), 'answers': ['a', None]} for row in dataset])", "and should be a list of texts"),
      ("datasets.Dataset.from_list([{**make_doc(row), 'max_gen_toks': -1} for row in dataset])", "column max_gen_toks is -1"),
      ("1 / 0", "fails with ZeroDivisionError")],
 )  # fmt: skip

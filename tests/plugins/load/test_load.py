@@ -17,7 +17,7 @@ from load_server import DOCS, load_server, read_levels, run_load
 
 def test_a_sound_server_whose_near_ties_turn_is_the_same(place: Path) -> None:
     with load_server(place / "model") as server:
-        tree = run_load(place, server, "--concurrency", "12", "--traffic", "0.2", code=0)
+        tree = run_load(place, server, "--concurrency", "12", code=0)
     assert read_levels(tree) == {12: "same"}
     assert tree["near_tie_nats"] == 1.0
     counts = [level["counts"] for level in tree["levels"]]
@@ -27,13 +27,13 @@ def test_a_sound_server_whose_near_ties_turn_is_the_same(place: Path) -> None:
 
 @pytest.mark.parametrize(
     ("fault", "share", "sign"),
-    [("exchange", 0.5, "another request's text"), ("splice", 0.5, "an unlikely token"), ("tail", 0.5, "lost text")],
+    [("exchange", 0.2, "another request's text"), ("splice", 0.2, "an unlikely token"), ("tail", 0.2, "lost text")],
 )
 def test_a_faulty_server_is_worse_from_the_level_on_at_which_it_is(
     fault: str, share: float, sign: str, place: Path
 ) -> None:
     with load_server(place / "model", fault, share, above=6) as server:
-        tree = run_load(place, server, "--concurrency", "4,12", "--traffic", "0", "--docs", "36", code=1)
+        tree = run_load(place, server, "--concurrency", "4,12", "--traffic", "0", "--docs", "60", code=1)
     assert read_levels(tree)[12] == "worse"
     assert read_levels(tree)[4] != "worse"
     assert "from 12 in flight on (not at 4)" in tree["summary"]
@@ -43,8 +43,8 @@ def test_a_faulty_server_is_worse_from_the_level_on_at_which_it_is(
 
 
 def test_without_log_probabilities_signs_in_the_text_suffice(place: Path) -> None:
-    with load_server(place / "model", "tail", 0.5, above=6, scores=False) as server:
-        tree = run_load(place, server, "--concurrency", "12", "--traffic", "0", "--docs", "36", code=1)
+    with load_server(place / "model", "tail", 0.2, above=6, scores=False) as server:
+        tree = run_load(place, server, "--concurrency", "12", "--traffic", "0", "--docs", "60", code=1)
     assert tree["near_tie_nats"] is None
     assert any("near ties are not known" in note for note in tree["notes"])
 
@@ -52,9 +52,9 @@ def test_without_log_probabilities_signs_in_the_text_suffice(place: Path) -> Non
 def test_a_slow_server_that_is_often_busy_is_not_worse(place: Path) -> None:
     with load_server(place / "model", faults=lambda number, _: "busy" if number % 20 == 3 else None,
                      retry_after=0.05) as server:  # fmt: skip
-        tree = run_load(place, server, "--concurrency", "12", "--docs", "40", "--traffic", "0.2")
+        tree = run_load(place, server, "--concurrency", "12", "--docs", "80")
     assert read_levels(tree)[12] != "worse"
-    assert tree["levels"][0]["counts"]["answers"] == 40
+    assert tree["levels"][0]["counts"]["answers"] == 80
 
 
 def test_verdicts_that_are_lost_without_any_sign_are_enough(place: Path) -> None:
@@ -92,7 +92,7 @@ def test_made_up_requests_are_given_up_as_clients_do(place: Path) -> None:
 
 
 def test_the_same_command_asks_nothing_again_and_says_the_same(place: Path) -> None:
-    words = ("--concurrency", "6", "--docs", "12", "--traffic", "0")
+    words = ("--concurrency", "6", "--docs", "30", "--traffic", "0")
     with load_server(place / "model") as server:
         first = run_load(place, server, *words)
         asked = len(server.prompts())
@@ -113,11 +113,11 @@ def test_too_few_docs_to_call_a_level_the_same_are_said_before_the_first_request
 
 
 def test_a_run_that_was_interrupted_goes_on(place: Path) -> None:
-    words = ("--concurrency", "6", "--docs", "30", "--traffic", "0")
+    words = ("--concurrency", "6", "--docs", "60", "--traffic", "0")
     with load_server(place / "model") as server:
         server.seconds = 0.05
         running = started("load", "work_dir", "--set", f"base_url={server.url}", *words, cwd=place)
-        while len(server.prompts()) < 12:
+        while len(server.prompts()) < 20:
             threading.Event().wait(0.05)
         running.send_signal(signal.SIGINT)
         _, error = running.communicate()
@@ -127,13 +127,13 @@ def test_a_run_that_was_interrupted_goes_on(place: Path) -> None:
         before = len(server.bodies)
         tree = run_load(place, server, *words)
         asked = [body for body in server.bodies[before:] if "prompt_logprobs" not in body]
-        assert len(asked) < 30 * 3
-    assert tree["levels"][0]["counts"]["answers"] == 30
+        assert len(asked) < 60 * 3
+    assert tree["levels"][0]["counts"]["answers"] == 60
 
 
 def test_levels_are_searched_between_the_good_and_the_bad(place: Path) -> None:
     with load_server(place / "model", "exchange", 0.5, above=9) as server:
-        tree = run_load(place, server, "--concurrency", "8,24", "--traffic", "0", "--docs", "30", "--search", code=1)
+        tree = run_load(place, server, "--concurrency", "4,40", "--traffic", "0", "--docs", "40", "--search", code=1)
     outcomes = read_levels(tree)
     worse = min(level for level, outcome in outcomes.items() if outcome == "worse")
     good = max(level for level in outcomes if level < worse)
@@ -143,8 +143,8 @@ def test_levels_are_searched_between_the_good_and_the_bad(place: Path) -> None:
 
 
 def test_deployments_stand_side_by_side(place: Path) -> None:
-    words = ("--concurrency", "12", "--docs", "36", "--traffic", "0")
-    with load_server(place / "model", "exchange", 0.5, above=6) as server:
+    words = ("--concurrency", "12", "--docs", "100", "--traffic", "0")
+    with load_server(place / "model", "exchange", 0.3, above=6) as server:
         run_load(place, server, *words, code=1)
     with load_server(place / "model", above=6) as server:
         tree = run_load(place, server, *words, "--vary", "prefix caching off", "--html", "page.html")
@@ -172,16 +172,15 @@ def test_the_use_of_the_pool_stands_beside_the_answers(place: Path) -> None:
     assert sum(row[1] for row in level["by_pool"]) > 10
 
 
-def test_the_fault_is_written_down_with_made_up_prompts_alone(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("meta_eval.plugins.load.reproduction._PROMPTS", 16)
-    with load_server(place / "model", "exchange", 0.5, above=6) as server:
+def test_the_fault_is_written_down_with_made_up_prompts_alone(place: Path) -> None:
+    with load_server(place / "model", "exchange", 0.3, above=6) as server:
         tree = run_load(
-            place, server, "--concurrency", "12", "--traffic", "0", "--docs", "24", "--reproduce", "made", code=1
+            place, server, "--concurrency", "12", "--traffic", "0", "--docs", "40", "--reproduce", "made", code=1
         )
         content = json.loads((place / "made" / "prompts.json").read_text("utf-8"))
         assert "Question" not in json.dumps(content)
         assert content["level"] == 12
-        assert 1 <= len(content["prompts"]) < 16
+        assert 1 <= len(content["prompts"]) < 64
         program = [sys.executable, "-IS", place / "made" / "reproduce.py", server.url]
         done = subprocess.run(program, capture_output=True, text=True, check=False)
     assert done.returncode == 1

@@ -67,14 +67,14 @@ def test_no_pack_is_one_message(tmp_path: Path) -> None:
 
 
 def test_answers_of_another_address_are_not_mixed(place: Path) -> None:
-    words = ("--concurrency", "6", "--docs", "6", "--traffic", "0")
+    words = ("--concurrency", "6", "--docs", "20", "--traffic", "0")
     with load_server(place / "model") as server:
         run_load(place, server, *words)
     with load_server(place / "model") as other:
-        done = cli("load", "work_dir", "--set", f"base_url={other.url}", *words[:2], "--docs", "8", cwd=place)
+        done = cli("load", "work_dir", "--set", f"base_url={other.url}", *words[:2], "--docs", "30", cwd=place)
         assert done.returncode == 2
         assert "--vary NAME" in done.stderr
-        assert run_load(place, other, *words[:2], "--docs", "8", "--same-deployment")["levels"]
+        assert run_load(place, other, *words[:2], "--docs", "30", "--same-deployment")["levels"]
 
 
 def test_two_at_once_in_one_folder_are_one_message(place: Path) -> None:
@@ -99,7 +99,7 @@ def test_a_key_that_the_endpoint_repeats_is_nowhere(place: Path, monkeypatch: py
         return f"{text} {key}" if now > 2 else text
 
     with load_server(place / "model", spoil=repeats, key=key) as server:
-        words = ("--concurrency", "6", "--docs", "12", "--set", "api_key_env=OWN_KEY", "--html", "page.html")
+        words = ("--concurrency", "6", "--docs", "30", "--set", "api_key_env=OWN_KEY", "--html", "page.html")
         done = cli("load", "work_dir", "--set", f"base_url={server.url}", "--json", *words, cwd=place)
         assert server.bodies
     written = [path.read_text("utf-8", errors="replace") for path in place.rglob("*") if path.is_file()]
@@ -107,17 +107,16 @@ def test_a_key_that_the_endpoint_repeats_is_nowhere(place: Path, monkeypatch: py
     assert done.returncode in (0, 1, 3), done.stderr
 
 
-def test_a_damaged_result_of_another_deployment_is_left_out(place: Path) -> None:
+@pytest.mark.parametrize("damage", ["not JSON", "[]", '{"name": 1}', '{"levels": [[1]], "name": "x"}', "\x00"])
+def test_a_damaged_result_of_another_deployment_is_left_out(damage: str, place: Path) -> None:
     words = ("--concurrency", "6", "--docs", "12", "--traffic", "0")
-    damages = ("not JSON", "[]", '{"name": 1}', '{"levels": [[1]], "name": "x"}', "\x00")
-    others = [place / "out" / "load" / f"other-{number}" / "load.json" for number in range(len(damages))]
-    for other, damage in zip(others, damages, strict=True):
-        other.parent.mkdir(parents=True)
-        other.write_text(damage)
+    other = place / "out" / "load" / "other"
+    other.mkdir(parents=True)
+    (other / "load.json").write_text(damage)
     with load_server(place / "model") as server:
         done = cli("load", "work_dir", "--set", f"base_url={server.url}", "--json", *words, cwd=place)
     assert json.loads(done.stdout)["other_deployments"] == []
-    assert done.stderr.count("left out") == len(others)
+    assert "left out" in done.stderr
 
 
 def test_a_damaged_file_of_figures_is_as_none(place: Path) -> None:
@@ -147,7 +146,7 @@ def test_hostile_texts_are_text_on_the_page(place: Path) -> None:
 
     with load_server(place / "model", spoil=spoil) as server:
         done = cli(
-            "load", "work_dir", "--set", f"base_url={server.url}", "--concurrency", "6", "--docs", "12", "--html",
+            "load", "work_dir", "--set", f"base_url={server.url}", "--concurrency", "6", "--docs", "20", "--html",
             "page.html", "--markdown", "page.md", cwd=place,
         )  # fmt: skip
     assert done.returncode == 1, done.stderr

@@ -43,6 +43,8 @@ def test_a_missing_column_stops_and_is_named(column: str) -> None:
     ("column", "value"),
     [
         ("input_question", 3),
+        ("input_question", ["a text in a list"]),
+        ("input_final_prompts_hash", ["0" * 64, None]),
         ("input_final_prompts", "not a list"),
         ("input_correct_responses", [1]),
         ("is_correct", "yes"),
