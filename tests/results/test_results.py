@@ -461,3 +461,11 @@ def test_no_damage_gives_a_wrong_number(tmp_path_factory: pytest.TempPathFactory
 def test_the_texts_that_lm_eval_0_4_11_wrote_of_truth_values_are_verdicts() -> None:
     sample = {"acc": "True", "exact_match": "False", "words": "neither", "metrics": ["acc", "exact_match", "words"]}
     assert read_metrics(sample, ()) == {"acc": 1.0, "exact_match": 0.0}
+
+
+def test_two_generated_answers_are_no_likelihood_whatever_they_say(tmp_path: Path) -> None:
+    """A likelihood is logged as a number and whether it is greedy, as texts. Two answers may read the same."""
+    folder = write_run(tmp_path, [1.0, 1.0], line={"resps": [["-1.5", "True"]]})
+    docs = read(folder).tasks["meta_some"].docs
+    assert [doc.answer_tail for doc in docs] == ["-1.5", "-1.5"]
+    assert not any(doc.has_bad_likelihood or doc.answer_empty for doc in docs)
