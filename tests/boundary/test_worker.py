@@ -209,6 +209,27 @@ def test_ctrl_c_twice_says_that_the_command_was_not_done(tmp_path: Path) -> None
     assert second == "interrupted: the command was at its end; what was still running was stopped"
 
 
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the worker in /proc")
+def test_ctrl_c_in_a_terminal_is_one_interrupt_however_slow_the_program_wakes(tmp_path: Path) -> None:
+    """A terminal sends it to both processes. Here the worker has reported its end before the other one sees it."""
+    pack = prepare(tmp_path / "work_dir", "meta_gpqa")
+    there = tmp_path / "there"
+    hook = "import atexit, time\natexit.register(time.sleep, 1.5)  # it still runs when it has reported"
+    add(pack, f"{hook}\nopen({str(there)!r}, 'w').write('here')\ntime.sleep(60)")
+    reseal(pack)
+    running = started("verify", pack)
+    wait_for(lambda: there.exists() and there.read_text() != "")
+    worker = int(Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()[0])
+    os.kill(running.pid, signal.SIGSTOP)
+    for process in (worker, running.pid):
+        os.kill(process, signal.SIGINT)
+    time.sleep(0.7)
+    os.kill(running.pid, signal.SIGCONT)
+    _, err = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert err.splitlines()[-1] == "interrupted: no file is half-written"
+
+
 @pytest.fixture
 def at_work(tmp_path: Path) -> tuple[Forked, int]:
     """`verify` in the middle of a pack's code, and its worker."""

@@ -229,19 +229,20 @@ class _Watch:
         """Wait for its end, and return the exit code."""
         deadline: float | None = None
         while True:
+            reported = self.code
             got = _next_signal(None if deadline is None else max(0.0, deadline - time.monotonic()))
             status = self._poll()
             self._read()
             if status is not None:
                 return self._describe_end(status)
             if got and got[0] != signal.SIGCHLD:
-                if self.code is not None:
+                if reported is not None:
                     self._kill()
                     done = "at its end" if self.code == _INTERRUPTED else "done"
                     _write(f"interrupted: the command was {done}; what was still running was stopped")
                     return _INTERRUPTED
-                # Ctrl-C in a terminal reaches the worker itself.
-                if got[1]:
+                # Ctrl-C in a terminal reaches the worker itself, which may have reported its end before this one wakes.
+                if got[1] and self.code is None:
                     os.kill(self._worker, got[0])
             if self.code is None:
                 continue
