@@ -233,6 +233,7 @@ if TYPE_CHECKING:
     from meta_eval.judge.decision import Alarm as Alarm
     from meta_eval.judge.decision import AlarmKind as AlarmKind
     from meta_eval.judge.decision import AlarmOccurrence as AlarmOccurrence
+    from meta_eval.judge.decision import DocsAbove as DocsAbove
     from meta_eval.judge.evidence import Evidence as Evidence
     from meta_eval.judge.evidence import EvidenceCase as EvidenceCase
     from meta_eval.judge.evidence import Findings as Findings

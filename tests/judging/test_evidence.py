@@ -15,7 +15,7 @@ from runs import write_run
 
 from meta_eval.base import extensions
 from meta_eval.judge import evidence
-from meta_eval.sockets import AlarmKind, AlarmOccurrence, Condition, Evidence, EvidenceCase, Findings
+from meta_eval.sockets import AlarmKind, AlarmOccurrence, Condition, DocsAbove, Evidence, EvidenceCase, Findings
 
 EXAMPLE = REPOSITORY / "examples" / "length_evidence.py"
 EQUAL = [1.0] * 60 + [0.0] * 40
@@ -134,6 +134,34 @@ def test_an_alarm_has_the_effect_of_its_kind(
     assert (tree["decision"]["outcome"], done.returncode) == (outcome, code)
     assert "2 runs, 0 places" in tree["notes"]
     assert (tree["decision"]["caveats"] != []) == (kind != "failing")
+
+
+@pytest.mark.parametrize(
+    ("rule", "count", "veto"),
+    [
+        ({"above": 0.1}, 20, True),
+        ({"above": 0.1, "grave": 0.2}, 20, False),
+        ({"above": 0.2}, None, None),
+        ({"above": 0.1, "beside": True}, None, None),
+        ({"above": 0.04, "beside": True}, 20, True),
+        ({"above": 0.04, "beside": True, "grave": 0.06}, 20, False),
+        ({"above": 0.06, "beside": True}, None, None),
+    ],
+)
+def test_a_kind_with_a_rule_for_docs_is_raised_where_more_of_them_have_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: dict[str, Any], count: int | None, veto: bool | None
+) -> None:
+    def is_right(doc: Any, filter_name: str) -> bool:
+        return bool(doc.filter_results[filter_name].metrics["exact_match"] == 1)
+
+    kind = AlarmKind("right answers", "They are right.", docs=DocsAbove(is_right, **rule))
+    offer(monkeypatch, right=type("Right", (Evidence,), {"alarm_kinds": (kind,)}))
+    for name, right in (("a", 15), ("b", 20)):
+        write_run(tmp_path / name, [1.0] * right + [0.0] * (100 - right))
+    tree = compare(tmp_path, "--max-drop", "5")[1]
+    raised = [alarm for alarm in tree["alarms"] if alarm["kind"] == "right answers"]
+    found = [(one["count"], one["of"], one["veto"]) for alarm in raised for one in alarm["tasks"] if one["run"] != "A"]
+    assert found == ([] if count is None else [(count, 100, veto)])
 
 
 @pytest.mark.parametrize(("limit", "code"), [(60, 0), (40, 1)])

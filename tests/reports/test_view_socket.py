@@ -194,7 +194,10 @@ def test_a_figure_of_answers_is_a_row_and_stands_in_every_view(tmp_path: Path, m
     length = doc_results.DocFigure(
         "characters", "characters of an answer", "mean characters", lambda _, answers: len(answers[0])
     )
-    figures = (*doc_results.FIGURES, length)
+    spaces = doc_results.DocFigure(
+        "spaces", "spaces", "share", lambda _, answers: answers[0].count(" ") / len(answers[0]), is_share=True
+    )
+    figures = (*doc_results.FIGURES, length, spaces)
     for module in (doc_results, task_tables):
         monkeypatch.setattr(module, "FIGURES", figures)
     answers = {"A": "a longer text", "B": "short"}
@@ -207,13 +210,14 @@ def test_a_figure_of_answers_is_a_row_and_stands_in_every_view(tmp_path: Path, m
     assert "…" not in done.stderr and max(map(len, done.stderr.splitlines())) <= 80
     content = json.loads(done.stdout)
     assert content["tasks"][0]["figures"] == {
-        "baseline": {"answer_tokens": 3.0, "characters": 13.0}, "candidate": {"answer_tokens": 3.0, "characters": 5.0},
-    }  # fmt: skip
+        "baseline": {"answer_tokens": 3.0, "characters": 13.0, "spaces": 2 / 13},
+        "candidate": {"answer_tokens": 3.0, "characters": 5.0, "spaces": 0.0},
+    }
     (table,) = (table for table in content["tables"] if table["key"] == "answers")
     assert table["rows"][0]["cells"]["baseline_characters"] == 13.0
     for shown in (done.stderr, (tmp_path / "r.md").read_text(), (tmp_path / "r.html").read_text()):
         assert "What answers are like" in shown
-        assert "13.0" in shown and "5.0" in shown
+        assert "13.0" in shown and "5.0" in shown and "15.4" in shown
 
 
 def test_a_baseline_keeps_the_figures_of_recorded_answers() -> None:

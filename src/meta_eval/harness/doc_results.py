@@ -128,8 +128,11 @@ class DocFigure:
     """What it is, in full."""
 
     read: Callable[[Mapping[str, Any], Sequence[str]], float | None]
-    """Takes a sample of lm-eval and the texts of its answers, and gives a count or a size; None where it is not known.
-    A choice by likelihood has no texts. The text of an answer with tool calls is the JSON of its message."""
+    """Takes a sample of lm-eval and the texts of its answers, and gives a count, a size or a share; None where it is
+    not known. A choice by likelihood has no texts. The text of an answer with tool calls is the JSON of its message."""
+
+    is_share: bool = False
+    """Whether it is a share from 0 to 1, which is shown as a percentage."""
 
 
 def _read_tokens(sample: Mapping[str, Any], answers: Sequence[str]) -> float | None:

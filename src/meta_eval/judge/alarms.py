@@ -4,15 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from meta_eval.base.pack_names import join_names
 from meta_eval.base.thresholds import (
+    ALARM_EMPTY,
+    ALARM_LIMIT_HIT,
+    ALARM_SELF_JUDGED,
+    ALARM_UNEXTRACTED,
+    ALARM_UNEXTRACTED_GRAVE,
+    ALARM_UNGRADED,
     NAMED,
 )
+from meta_eval.harness.doc_results import DocResult
 from meta_eval.harness.provenance import CUT_EARLY
 from meta_eval.judge.decide import Veto
-from meta_eval.judge.decision import Alarm, AlarmKind, AlarmOccurrence, RaisedAlarm
+from meta_eval.judge.decision import Alarm, AlarmKind, AlarmOccurrence, DocsAbove, RaisedAlarm
 from meta_eval.judge.evidence import list_evidence
+from meta_eval.judge.gate import is_unextracted
+
+
+def _has_metric(doc: DocResult, filter_name: str, *, metric: str) -> bool:
+    answer = doc.filter_results.get(filter_name)
+    return answer is not None and answer.metrics.get(metric) == 1
+
 
 # In order of display.
 KINDS: Mapping[str, AlarmKind] = {
@@ -47,12 +62,14 @@ KINDS: Mapping[str, AlarmKind] = {
         "These prompts were not given to the model as they stand in the pack. Run without a chat template, system "
         "instruction or shots: they are in the prompts.",
         invalid=True,
+        docs=DocsAbove(lambda doc, _: doc.prompt_matches is False, 0.0),
     ),
     "tools": AlarmKind(
         "tools not in the prompt",
         "The endpoint takes the tools, and its chat template leaves them out: these docs had another prompt. Serve the "
         "model with a template that renders tools, and ask in a new output folder.",
         invalid=True,
+        docs=DocsAbove(lambda doc, _: doc.tools_lost, 0.0),
     ),
     "settings": AlarmKind(
         "other settings", "The answers were generated with other settings than the task's.", invalid=True
@@ -112,6 +129,7 @@ KINDS: Mapping[str, AlarmKind] = {
         "empty answers",
         "The prompt may have been cut to fit max_model_len, or the model ended at once for want of a BOS token.",
         "empty",
+        docs=DocsAbove(lambda doc, _: doc.answer_empty and not doc.is_cut_thinking, ALARM_EMPTY),
     ),
     "likelihoods": AlarmKind(
         "likelihoods that are no numbers",
@@ -121,7 +139,15 @@ KINDS: Mapping[str, AlarmKind] = {
     "chance": AlarmKind("below chance", "Guessing would score more: look at the answers before anything else."),
     "floor": AlarmKind("almost nothing right", "No model that works scores so little: look at the answers first."),
     "unextracted": AlarmKind(
-        "nothing extracted", "Answers that nothing could be extracted from count as wrong.", "unextracted"
+        "nothing extracted",
+        "Answers that nothing could be extracted from count as wrong.",
+        "unextracted",
+        docs=DocsAbove(
+            lambda doc, filter_name: is_unextracted(doc, filter_name) is True,
+            ALARM_UNEXTRACTED,
+            ALARM_UNEXTRACTED_GRAVE,
+            beside=True,
+        ),
     ),
     "unread": AlarmKind(
         "answers not read",
@@ -129,13 +155,22 @@ KINDS: Mapping[str, AlarmKind] = {
         "unextracted",
         first=True,
     ),
-    "limit": AlarmKind("limit hit", "Answers that reached the token limit may have been cut off.", "limit hit"),
+    "limit": AlarmKind(
+        "limit hit",
+        "Answers that reached the token limit may have been cut off.",
+        "limit hit",
+        docs=DocsAbove(lambda doc, _: doc.limit_hit is True or doc.is_cut_thinking, ALARM_LIMIT_HIT, beside=True),
+    ),
     "ungraded": AlarmKind(
-        "not graded", "A grader failed; these answers count as wrong. lm_eval's log names them.", "ungraded"
+        "not graded",
+        "A grader failed; these answers count as wrong. lm_eval's log names them.",
+        "ungraded",
+        docs=DocsAbove(partial(_has_metric, metric="ungraded"), ALARM_UNGRADED, beside=True),
     ),
     "self judged": AlarmKind(
         "self-judged passes",
         "These programs could only be run in one process with their tests, where a program can make any test pass.",
+        docs=DocsAbove(partial(_has_metric, metric="self_judged"), 0.0, ALARM_SELF_JUDGED, beside=True),
     ),
     "alone": AlarmKind("nothing to compare with", "Nothing is decided of these tasks."),
     "cut unknown": AlarmKind(
@@ -163,6 +198,8 @@ _LIMIT_OF_ENDPOINT = (
     "max_gen_toks does not raise: remove that limit, or ask another endpoint."
 )
 
+# Kinds that the docs of a run raise.
+OF_DOCS = {key: kind.docs for key, kind in KINDS.items() if kind.docs is not None}
 # Kinds that make a comparison invalid.
 INVALID = frozenset(key for key, kind in KINDS.items() if kind.invalid)
 # Kinds that only a comparison of two runs shows.
@@ -186,6 +223,12 @@ def group_alarms(raised_alarms: Iterable[RaisedAlarm]) -> tuple[Alarm, ...]:
             hint = _LIMIT_OF_ENDPOINT if of_endpoint else alarm_kind.hint
             alarms.append(Alarm(alarm_kind.name, hint, alarm_kind.flag, occurrences))
     return tuple(sorted(alarms, key=lambda alarm: not alarm.veto))
+
+
+def list_doc_rules() -> list[tuple[str, DocsAbove]]:
+    """The kinds that the docs of a run raise, by key, and what raises them: of the core, then of each evidence."""
+    kinds = [kind for evidence in list_evidence().values() for kind in evidence.alarm_kinds]
+    return [*OF_DOCS.items(), *((kind.name, kind.docs) for kind in kinds if kind.docs)]
 
 
 def _find_kind(name: str) -> AlarmKind:

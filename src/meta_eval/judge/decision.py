@@ -5,7 +5,7 @@ All scores, drops, bounds and published numbers are shares from 0 to 1. Views wr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -130,6 +130,24 @@ class AlarmOccurrence:
 
 
 @dataclass(frozen=True, slots=True)
+class DocsAbove:
+    """Raises an alarm where more of the docs of a run than a share have it."""
+
+    has: Callable[[DocResult, str], bool]
+    """Whether a doc has it. Takes the doc and the filter of the task's verdict."""
+
+    above: float
+    """The share of docs. The alarm is raised where more have it."""
+
+    grave: float = 0.0
+    """The share of docs above which it forbids SHIP."""
+
+    beside: bool = False
+    """Whether only what more docs have than in the run beside it counts: of a candidate the baseline, and of a baseline
+    the candidate."""
+
+
+@dataclass(frozen=True, slots=True)
 class AlarmKind:
     """A way in which runs go wrong."""
 
@@ -153,6 +171,9 @@ class AlarmKind:
 
     of_two_sides: bool = False
     """Whether it is of both sides of a comparison together, and so never of one of them."""
+
+    docs: DocsAbove | None = None
+    """What raises it, where that is the docs of a run. Other kinds are raised by functions."""
 
 
 # The kind, as `meta_eval.judge.alarms.KINDS` names it or the name of a kind of a plug-in, and what happened.

@@ -1,7 +1,7 @@
 """Alarms of a run: of its files, its settings and its answers.
 
-What is as frequent in the answers of the run beside it is no fault of this one. `meta_eval.judge.pair_alarms` has the
-alarms of both runs together.
+An alarm of more docs than a share is a rule of its kind, in `meta_eval.judge.alarms`. `meta_eval.judge.pair_alarms` has
+the alarms of both runs together.
 """
 
 from __future__ import annotations
@@ -19,23 +19,18 @@ from meta_eval.base.display import plural
 from meta_eval.base.pack_names import join_names
 from meta_eval.base.thresholds import (
     ALARM_BAD_LIKELIHOOD,
-    ALARM_EMPTY,
     ALARM_FLOOR,
     ALARM_FLOOR_OF_BASELINE,
     ALARM_LIMIT_HIT,
     ALARM_OTHER_FORMAT,
-    ALARM_SELF_JUDGED,
-    ALARM_UNEXTRACTED,
-    ALARM_UNEXTRACTED_GRAVE,
-    ALARM_UNGRADED,
     NAMED,
 )
 from meta_eval.harness.doc_results import DocResult
 from meta_eval.harness.lm_eval_run import Run, TaskRun
 from meta_eval.harness.provenance import AnswerOrigins, Provenance, count_names
 from meta_eval.harness.scores import ScoredRun
-from meta_eval.judge.decision import AlarmOccurrence, RaisedAlarm
-from meta_eval.judge.gate import is_unextracted
+from meta_eval.judge.alarms import OF_DOCS, list_doc_rules
+from meta_eval.judge.decision import AlarmOccurrence, DocsAbove, RaisedAlarm
 from meta_eval.pack.backends.base import AddedBos
 from meta_eval.pack.backends.registry import UnknownBackendError, find_backend
 from meta_eval.pack.manifest import TaskEntry
@@ -60,35 +55,26 @@ def find_alarms(
     docs = scored.runs[run]
     if not docs:
         return
-
-    def raise_above(
-        kind: str, count: int, above: float, rate_beside: float = 0.0, grave: float = 0.0
-    ) -> list[RaisedAlarm]:
-        more = count / len(docs) - rate_beside
-        return [(kind, AlarmOccurrence(task, None, count, len(docs), veto=more > grave))] if more > above else []
-
+    filter_name = metric_key.partition(",")[2]
     yield from find_task_origins(task, result.provenance.origins)
-    yield from raise_above("prompts", count_changed_prompts(docs), 0.0)
-    yield from raise_above("tools", sum(doc.tools_lost for doc in docs), 0.0)
-    yield from raise_above("empty", sum(doc.answer_empty and not doc.is_cut_thinking for doc in docs), ALARM_EMPTY)
+    for kind, rule in list_doc_rules():
+        count = _count(docs, rule, filter_name)
+        rate_beside = _count(beside.docs, rule, filter_name) / len(beside.docs) if beside and rule.beside else 0.0
+        if (more := count / len(docs) - rate_beside) > rule.above:
+            yield kind, AlarmOccurrence(task, None, count, len(docs), veto=more > rule.grave)
     if bad := sum(doc.has_bad_likelihood for doc in docs):
         yield "likelihoods", AlarmOccurrence(task, None, bad, len(docs), veto=bad >= ALARM_BAD_LIKELIHOOD * len(docs))
     yield from _find_low_score(task, scored, run, metric_key, expected)
-    lost = _count_unextracted(docs, metric_key)
-    rate_beside = _count_unextracted(beside.docs, metric_key) / len(beside.docs) if beside else 0.0
-    yield from raise_above("unextracted", lost, ALARM_UNEXTRACTED, rate_beside, ALARM_UNEXTRACTED_GRAVE)
-    hit = _hits(docs)
-    yield from raise_above("limit", hit, ALARM_LIMIT_HIT, _hits(beside.docs) / len(beside.docs) if beside else 0.0)
+    hit = _count(docs, OF_DOCS["limit"], filter_name)
     unknown = sum(doc.limit_hit is None and not doc.is_cut_thinking and doc.answer_tail != "" for doc in docs)
     if unknown and hit <= ALARM_LIMIT_HIT * len(docs) < hit + unknown:
         yield "cut unknown", AlarmOccurrence(task, None, unknown, len(docs), veto=False)
-    yield from raise_above(
-        "ungraded", _count(docs, "ungraded", metric_key), ALARM_UNGRADED, _rate(beside, "ungraded", metric_key)
-    )
-    self_judged = _count(docs, "self_judged", metric_key)
-    yield from raise_above("self judged", self_judged, 0.0, _rate(beside, "self_judged", metric_key), ALARM_SELF_JUDGED)
     yield from _find_other_format(task, result, scored, run, metric_key)
-    yield from _find_unjudged_answers(task, result, docs, metric_key)
+    yield from _find_unjudged_answers(task, result, docs, filter_name)
+
+
+def _count(docs: Sequence[DocResult], rule: DocsAbove, filter_name: str) -> int:
+    return sum(1 for doc in docs if rule.has(doc, filter_name))
 
 
 def count_changed_prompts(docs: Sequence[DocResult]) -> int:
@@ -168,34 +154,14 @@ def _find_other_format(
     yield "format", AlarmOccurrence(task, note=note, veto=False)
 
 
-def _find_unjudged_answers(
-    task: str, result: TaskRun, docs: Sequence[DocResult], metric_key: str
-) -> Iterator[RaisedAlarm]:
+def _find_unjudged_answers(task: str, result: TaskRun, docs: Sequence[DocResult], name: str) -> Iterator[RaisedAlarm]:
     """Raise an alarm if a filter takes one of several answers to a doc. A vote takes all of them."""
-    name = metric_key.partition(",")[2]
     if name in result.provenance.grader.voting or "maj" in name.lower():
         return
     answers = [(doc.filter_results.get(name), len(doc.cuts)) for doc in docs]
     counts = [count for answer, count in answers if answer and answer.answers_given == 1 and not answer.verdict_of_each]
     if max(counts, default=1) > 1:
         yield "one of several", AlarmOccurrence(task, note=f"{name} judges 1 of {max(counts)} answers", veto=False)
-
-
-def _hits(docs: Sequence[DocResult]) -> int:
-    return sum(doc.limit_hit is True or doc.is_cut_thinking for doc in docs)
-
-
-def _count_unextracted(docs: Sequence[DocResult], metric_key: str) -> int:
-    return sum(is_unextracted(doc, metric_key.partition(",")[2]) is True for doc in docs)
-
-
-def _count(docs: Sequence[DocResult], metric: str, metric_key: str) -> int:
-    name = metric_key.partition(",")[2]
-    return sum(answer.metrics.get(metric) == 1 for doc in docs if (answer := doc.filter_results.get(name)) is not None)
-
-
-def _rate(scored: ScoredRun | None, metric: str, metric_key: str) -> float:
-    return _count(scored.docs, metric, metric_key) / len(scored.docs) if scored else 0.0
 
 
 def find_run_problems(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from meta_eval.base.display import plural
 from meta_eval.base.thresholds import LEVEL_TEXT, Weighting
-from meta_eval.harness.doc_results import FIGURES
+from meta_eval.harness.doc_results import FIGURES, DocFigure
 from meta_eval.reports import text
 from meta_eval.reports.document import CellValue, Column, Row, Table
 
@@ -270,7 +270,7 @@ def figure_mean_table(report: Report) -> Table[TaskDecision]:
     """The mean of each figure of single answers, with the baseline's beside it where it is known."""
     names = ("A", "B") if report.document_type == "compare" else ("baseline", "run")
     columns: tuple[Column[TaskDecision], ...] = tuple(
-        Column(f"{side}_{figure.key}", f"{figure.heading}, {name}", _mean(side, figure.key), text.format_mean)
+        Column(f"{side}_{figure.key}", f"{figure.heading}, {name}", _mean(side, figure.key), _format(figure))
         for figure in FIGURES
         for side, name in zip(("baseline", "candidate"), names, strict=True)
         if any(figure.key in getattr(task, f"{side}_figures") for task in report.tasks)
@@ -279,6 +279,10 @@ def figure_mean_table(report: Report) -> Table[TaskDecision]:
     present = {column.key.partition("_")[2] for column in columns}
     legend = "; ".join(f"{figure.heading}: {figure.legend}" for figure in FIGURES if figure.key in present)
     return Table("answers", "What answers are like", columns, rows, f"{legend[:1].upper()}{legend[1:]}.")
+
+
+def _format(figure: DocFigure) -> Callable[[float], str]:
+    return text.format_percent if figure.is_share else text.format_mean
 
 
 def _mean(side: str, key: str) -> Callable[[TaskDecision], CellValue]:
