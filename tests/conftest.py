@@ -37,7 +37,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["META_EVAL_WORKER"] = "0"
 
 # What tests make is large, and little of it garbage: a search for it takes longer than what it frees is worth.
-gc.set_threshold(300_000, 50, 50)
+gc.set_threshold(1_000_000, 50, 50)
 
 # A shell without job control starts what it puts into the background with Ctrl-C ignored, and so would be all that the
 # tests start and interrupt.

@@ -57,6 +57,7 @@ CALLING = re.compile(rb"\b(?:%s)\b\s*\(" % "|".join(sorted({*OPENING, "load"})).
 
 
 @functools.cache
+@functools.cache
 def parse(path: Path) -> ast.Module:
     return ast.parse(path.read_bytes())
 

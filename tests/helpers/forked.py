@@ -48,8 +48,9 @@ _IMPORTED = (
 # What most workers of pytest import sooner or later.
 _TESTING = (
     *_IMPORTED, "pytest", "_pytest.pytester", "xdist.remote", "hypothesis.extra", "hypothesis.strategies", "scipy.optimize",
-    "scipy.stats",
+    "scipy.stats", "huggingface_hub.hf_api", "jsonschema", "langdetect", "math_verify", "nltk",
 )  # fmt: skip
+# Each holds what the one before it holds, so that its parent is forked off that one's.
 _SETS = {"light": _LIGHT, "all": _IMPORTED, "testing": _TESTING}
 # Names the socket of the shared parent, for workers and what they start.
 FORKED_BY = "META_EVAL_FORKED_BY"
@@ -244,6 +245,8 @@ def _import(modules: tuple[str, ...]) -> None:
         # Its own lock is one of multiprocessing, which a program gives back at its end; a forked one ends sooner.
         sys.modules["tqdm"].tqdm.set_lock(threading.RLock())
     gc.freeze()
+    with importlib.import_module("meta_eval.base.garbage").collect_seldom():
+        pass  # counts what is frozen, once for all forks
 
 
 def _share(listener: socket.socket, life: int) -> None:
@@ -257,17 +260,24 @@ def _share(listener: socket.socket, life: int) -> None:
         with connection:
             message, descriptors, _, _ = socket.recv_fds(connection, 1 << 20, 4)
         imports = json.loads(message)["imports"]
-        if imports not in parents:
-            parents[imports], theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            if not os.fork():
-                for descriptor in (life, *descriptors):
-                    os.close(descriptor)
-                for other in (listener, *parents.values()):
-                    other.close()  # not its number: at its end the object would close what has that number by then
-                _import(_SETS[imports])
-                _serve(theirs)
-                return
-            theirs.close()
+        before: socket.socket | None = None
+        for name, modules in _SETS.items():
+            if name not in parents:
+                parents[name], theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+                if before is not None:
+                    socket.send_fds(before, [json.dumps({"modules": modules}).encode()], [theirs.fileno()])
+                elif not os.fork():
+                    for descriptor in (life, *descriptors):
+                        os.close(descriptor)
+                    for other in (listener, *parents.values()):
+                        other.close()  # not its number: at its end the object would close what has that number by then
+                    _import(modules)
+                    _serve(theirs)
+                    return
+                theirs.close()
+            before = parents[name]
+            if name == imports:
+                break
         socket.send_fds(parents[imports], [message], descriptors)
         for descriptor in descriptors:
             os.close(descriptor)
@@ -299,11 +309,16 @@ def _child(asked: socket.socket) -> bool:
         message, descriptors, _, _ = socket.recv_fds(asked, 1 << 20, 4)
         if not message:
             return False
+        ask = json.loads(message)
         between = os.fork()
         if not between:
             asked.close()
+            if "modules" in ask:
+                asked = socket.socket(fileno=descriptors[0])
+                _import(tuple(ask["modules"]))
+                continue
             _watch(descriptors[3])
-            _become(json.loads(message), descriptors[:3])
+            _become(ask, descriptors[:3])
             return True
         for descriptor in descriptors:
             os.close(descriptor)

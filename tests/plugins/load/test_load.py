@@ -13,6 +13,7 @@ import pytest
 from command import cli
 from forked import started
 from load_server import DOCS, load_server, read_levels, run_load
+from marks import thorough
 
 
 def test_a_sound_server_whose_near_ties_turn_is_the_same(place: Path) -> None:
@@ -131,6 +132,7 @@ def test_a_run_that_was_interrupted_goes_on(place: Path) -> None:
     assert tree["levels"][0]["counts"]["answers"] == 60
 
 
+@thorough
 def test_levels_are_searched_between_the_good_and_the_bad(place: Path) -> None:
     with load_server(place / "model", "exchange", 0.5, above=9) as server:
         tree = run_load(place, server, "--concurrency", "4,40", "--traffic", "0", "--docs", "40", "--search", code=1)
@@ -142,6 +144,7 @@ def test_levels_are_searched_between_the_good_and_the_bad(place: Path) -> None:
     assert 10 <= worse <= 20
 
 
+@thorough
 def test_deployments_stand_side_by_side(place: Path) -> None:
     words = ("--concurrency", "12", "--docs", "100", "--traffic", "0")
     with load_server(place / "model", "exchange", 0.3, above=6) as server:
@@ -154,6 +157,7 @@ def test_deployments_stand_side_by_side(place: Path) -> None:
     assert "prefix caching off" in (place / "page.html").read_text("utf-8")
 
 
+@thorough
 def test_the_use_of_the_pool_stands_beside_the_answers(place: Path) -> None:
     def page() -> str:
         return (
@@ -172,6 +176,7 @@ def test_the_use_of_the_pool_stands_beside_the_answers(place: Path) -> None:
     assert sum(row[1] for row in level["by_pool"]) > 10
 
 
+@thorough
 def test_the_fault_is_written_down_with_made_up_prompts_alone(place: Path) -> None:
     with load_server(place / "model", "exchange", 0.3, above=6) as server:
         tree = run_load(

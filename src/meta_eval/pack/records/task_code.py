@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import os
 import re
+from bisect import bisect_right
 from collections.abc import Hashable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
+from itertools import accumulate
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -273,9 +275,14 @@ def _of_name(root: Path, key: str, name: str) -> Iterator[PurePosixPath]:
     """The YAML files below a folder with this name; unreadable files are ignored."""
     pattern = re.compile(_NAMED % (key.encode(), re.escape(name).encode()))
     encoded = name.encode()
-    for file, lines in _naming(root.absolute(), _stamp(root)):
-        if encoded in lines and pattern.search(lines) and (key == "group" or not _GROUP.search(lines)):
+    naming, joined, starts = _joined(root.absolute(), _stamp(root))
+    at = joined.find(encoded)
+    while at >= 0:
+        number = bisect_right(starts, at) - 1
+        file, lines = naming[number]
+        if pattern.search(lines) and (key == "group" or not _GROUP.search(lines)):
             yield file
+        at = joined.find(encoded, starts[number] + len(lines) + 1)
 
 
 def _stamp(root: Path) -> Hashable:
@@ -299,6 +306,15 @@ def _naming(root: Path, stamp: Hashable) -> Sequence[tuple[PurePosixPath, bytes]
         (file, b"\n".join(_ANY_NAME.findall(text))) for file, text in _texts(root, stamp) if file.suffix == ".yaml"
     )
     return [(file, lines) for file, lines in candidates if lines]
+
+
+@lru_cache(maxsize=16)
+def _joined(root: Path, stamp: Hashable) -> tuple[Sequence[tuple[PurePosixPath, bytes]], bytes, Sequence[int]]:
+    """The same, all lines as one text, and where each file's begin: lm-eval has thousands of files, a group hundreds of
+    tasks."""
+    naming = _naming(root, stamp)
+    ends = accumulate((len(lines) + 1 for _, lines in naming), initial=0)
+    return naming, b"\n".join(lines for _, lines in naming), list(ends)[:-1]
 
 
 @lru_cache(maxsize=16)

@@ -5,8 +5,10 @@ Text in, text out; no file is read or written.
 
 from __future__ import annotations
 
+import copy
 import io
 from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from ruamel.yaml import YAML
@@ -37,8 +39,16 @@ def _yaml() -> YAML:
 
 
 def _load(text: str) -> CommentedMap:
-    """Raises:
-    TemplateError: PyYAML reads the text, but ruamel.yaml, which keeps comments, does not.
+    """A tree that may be changed."""
+    return copy.deepcopy(_parsed(text))
+
+
+@lru_cache(maxsize=256)
+def _parsed(text: str) -> CommentedMap:
+    """Parse a text once for all packs of a process: it takes most of the time of a rewrite.
+
+    Raises:
+        TemplateError: PyYAML reads the text, but ruamel.yaml, which keeps comments, does not.
     """
     try:
         tree = _yaml().load(text)

@@ -210,6 +210,7 @@ class FolderReader:
         self.tree = cache(lambda file: _tree(self.place(file)))
         self.companions = cache(lambda folder: tuple(_companions(root, folder)))
         self.modules = cache(lambda file: tuple(_modules(self, file)))
+        self.beside = cache(lambda modules: _beside(self, modules))
         self.within = cache(self._within)
         self.fits_pack = cache(lambda file: is_inside(file.as_posix()))
         self.merged: dict[PurePosixPath, Merged] = {}
@@ -386,16 +387,19 @@ def list_needed_files(reading: FolderReader, yaml_chain: Sequence[PurePosixPath]
         reading: The reader of the template folder.
         yaml_chain: The task's YAML and its includes.
     """
-    all_files = set(yaml_chain)
-    folders: set[PurePosixPath] = set()
-    for file in yaml_chain:
-        for module in reading.modules(file):
-            all_files.add(module)
-            if module.parent != PurePosixPath("."):
-                folders |= {module.parent, module.parent.parent / "_common"}
-    for folder in folders:
-        all_files.update(reading.companions(folder))
-    return tuple(sorted(all_files, key=lambda file: file.parts))
+    modules = frozenset(module for file in yaml_chain for module in reading.modules(file))
+    return tuple(sorted(reading.beside(modules).union(yaml_chain), key=lambda file: file.parts))
+
+
+def _beside(reading: FolderReader, modules: frozenset[PurePosixPath]) -> frozenset[PurePosixPath]:
+    """Modules and the files that they may load."""
+    folders = {
+        folder
+        for module in modules
+        if module.parent != PurePosixPath(".")
+        for folder in (module.parent, module.parent.parent / "_common")
+    }
+    return modules.union(*map(reading.companions, folders))
 
 
 def _modules(reading: FolderReader, file: PurePosixPath) -> Iterator[PurePosixPath]:
