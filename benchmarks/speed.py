@@ -49,7 +49,7 @@ BUDGETS = {
     "`--help`": (BARE, 9.0),
     "a configuration with a mistake": (BARE, 20.0),
     "prepare with these joins": (JOINS, 0.5),
-    PREPARE: (LOOP, 1.2),
+    PREPARE: (LOOP, 1.1),
     VERIFY: (LOOP, 1.2),
     "the same with the plug-in, unused": (PYTEST, 1.05),
 }

@@ -199,7 +199,7 @@ def _list_imports(content: bytes) -> frozenset[str]:
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last two: nested too deeply
         return frozenset()
     modules: set[str] = set()
-    for node in ast.walk(tree):
+    for node in ast.walk(tree) if b"import_module" in content else _statements(tree):
         if isinstance(node, ast.Import):
             modules |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -207,6 +207,17 @@ def _list_imports(content: bytes) -> frozenset[str]:
         elif isinstance(node, ast.Call) and getattr(node.func, "attr", None) == "import_module":
             modules |= {str(arg.value) for arg in node.args[:1] if isinstance(arg, ast.Constant)}
     return frozenset(modules)
+
+
+def _statements(tree: ast.Module) -> Iterator[ast.AST]:
+    """The statements of a module, without the expressions in them, which are ten times as many."""
+    blocks: list[ast.AST] = [tree]
+    while blocks:
+        block = blocks.pop()
+        for part in ("body", "handlers", "orelse", "finalbody", "cases"):
+            inner = getattr(block, part, ())
+            yield from inner
+            blocks += inner
 
 
 def name_libraries(modules: Iterable[str]) -> set[str]:
