@@ -114,6 +114,10 @@ class Facts(Evidence):
         return Findings(self.raised, notes=(f"{len(case.runs)} runs, {len(case.places)} places",))
 
 
+def with_rule(rule: Any) -> type[Evidence]:
+    return type("Ruled", (Evidence,), {"alarm_kinds": (AlarmKind("odd", "Odd.", docs=rule),)})
+
+
 @pytest.mark.parametrize(
     ("kind", "veto", "outcome", "code"),
     [
@@ -200,6 +204,9 @@ def test_a_run_alone_is_seen_with_its_folders(sides: Path, monkeypatch: pytest.M
         (type("Some", (Facts,), {"raised": (("loud", AlarmOccurrence(None)),)}), "kind 'loud', which is not in alarm_"),
         (type("Some", (Facts,), {"find": lambda *_: None}), "find gave NoneType and no Findings"),
         (type("Some", (Facts,), {"find": lambda *_: 1 / 0, "__module__": "some"}), "ZeroDivisionError"),
+        (with_rule(DocsAbove(lambda *_: 1 / 0, 0.1)), "some:Thing (ZeroDivisionError)"),
+        (with_rule(DocsAbove(5, 0.1)), "some:Thing (TypeError)"),  # type: ignore[arg-type]
+        (with_rule(DocsAbove(lambda *_: True, "much")), "some:Thing (TypeError)"),  # type: ignore[arg-type]
     ],
 )
 def test_a_fault_of_evidence_is_an_error_that_names_it(
@@ -218,6 +225,11 @@ def test_a_fault_of_evidence_is_an_error_that_names_it(
         (dict, "is not a Evidence"),
         (type("Some", (Facts,), {"rules": 5}), "rules is not a class of pydantic models"),
         (type("Some", (Facts,), {"alarm_kinds": None}), "alarm_kinds is not a tuple"),
+        (type("Some", (Facts,), {"alarm_kinds": (5,)}), "alarm_kinds holds int and no AlarmKind"),
+        (type("Some", (Facts,), {"alarm_kinds": (AlarmKind,)}), "alarm_kinds holds type and no AlarmKind"),
+        (type("Some", (Facts,), {"conditions": ("odd",)}), "conditions holds str and no Condition"),
+        (with_rule(0.1), "docs of the alarm 'odd' is a float and no DocsAbove"),
+        (with_rule(DocsAbove), "docs of the alarm 'odd' is a type and no DocsAbove"),
     ],
 )
 def test_evidence_that_cannot_be_loaded_is_a_note_and_stops_nothing(

@@ -8,7 +8,7 @@ key in ``gate.yaml`` and in the JSON of a report. ``examples/length_evidence.py`
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -151,7 +151,26 @@ def _load(extension: Extension) -> Evidence:
     evidence: Evidence = load_extension(extension, Evidence, alarm_kinds=(tuple,), conditions=(tuple,))
     if evidence.rules is not None and not (isinstance(evidence.rules, type) and issubclass(evidence.rules, BaseModel)):
         raise ExtensionError("rules is not a class of pydantic models", where=extension.points[0].value)
+    for wrong in _list_wrong(evidence):
+        raise ExtensionError(wrong, where=extension.points[0].value)
     return evidence
+
+
+def _list_wrong(evidence: Evidence) -> Iterator[str]:
+    """What its kinds of alarms and conditions are instead."""
+    from meta_eval.judge.decision import AlarmKind, DocsAbove
+    from meta_eval.judge.gate import Condition
+
+    wanted: tuple[tuple[str, type], ...] = (("alarm_kinds", AlarmKind), ("conditions", Condition))
+    for name, kind in wanted:
+        yield from (
+            f"{name} holds {type(each).__name__} and no {kind.__name__}"
+            for each in getattr(evidence, name)
+            if not isinstance(each, kind)
+        )
+    for each in evidence.alarm_kinds:
+        if not isinstance(each.docs, DocsAbove | None):
+            yield f"docs of the alarm {each.name!r} is a {type(each.docs).__name__} and no DocsAbove"
 
 
 def _check(name: str, evidence: Evidence, findings: Any) -> None:
