@@ -164,8 +164,8 @@ def count_repeats(answer: Forced, where: NDArray[np.bool_]) -> tuple[int, int]:
 def measure_sampled(answer: Forced, decoding: Decoding) -> tuple[Numbers, Numbers, NDArray[np.bool_]]:
     """The depth of each token, from -0.5 to 0.5; its surprise, nats; and whether it is outside of the set that was
     sampled from."""
-    logs, own = _group(answer, decoding.temperature)
-    probabilities = np.exp(logs)
+    kept = _Kept.of(answer)
+    probabilities = np.exp(kept.scale(decoding.temperature))
     if decoding.top_p < 1:
         before = np.cumsum(probabilities, axis=1) - probabilities
         probabilities = np.where(before < decoding.top_p, probabilities, 0.0)
@@ -173,7 +173,7 @@ def measure_sampled(answer: Forced, decoding: Decoding) -> tuple[Numbers, Number
         probabilities[:, -1] = np.minimum(probabilities[:, -1], np.maximum(decoding.top_p - before[:, -1], 0.0))
         probabilities /= probabilities.sum(axis=1, keepdims=True)
     chosen, above = (
-        np.take_along_axis(table, own[:, None], axis=1)[:, 0]
+        np.take_along_axis(table, kept.own[:, None], axis=1)[:, 0]
         for table in (probabilities, np.cumsum(probabilities, axis=1) - probabilities)
     )
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -204,27 +204,42 @@ def find_split_tokens(answer: Forced, decode: Callable[[Sequence[int]], str]) ->
 
 def measure_likelihoods(answer: Forced, counts: NDArray[np.bool_]) -> Numbers:
     """The mean log-probability of the tokens that count, at each of `TEMPERATURES`."""
-    means = []
-    for temperature in TEMPERATURES:
-        logs, own = _group(answer, float(temperature))
-        means.append(np.take_along_axis(logs, own[:, None], axis=1)[counts, 0].mean())
-    return np.array(means)
+    kept = _Kept.of(answer, counts)
+    rows = np.arange(len(kept.own))
+    return np.array([kept.scale(float(temperature))[rows, kept.own].mean() for temperature in TEMPERATURES])
 
 
-def _group(answer: Forced, temperature: float) -> tuple[Numbers, NDArray[np.int64]]:
-    """n x (k + 1): log-probabilities of the k likeliest tokens and of all others; n: the column of the token."""
-    assert answer.top_k_ids is not None  # noqa: S101 (callers make sure)
-    assert answer.top_k_logprobs is not None  # noqa: S101
-    top = answer.top_k_logprobs.astype(float)
-    others = np.maximum(1 - np.exp(top).sum(axis=1), 1e-12)
-    # Each of the others has at most the probability of the k-th, so at most this sum for T below 1.
-    rest = np.log(others) + top[:, -1] * (1 / temperature - 1)
-    logs = np.column_stack([top / temperature, rest])
-    logs -= logs.max(axis=1, keepdims=True)
-    logs -= np.log(np.exp(logs).sum(axis=1, keepdims=True))
-    is_own = answer.top_k_ids == answer.token_ids[:, None]
-    own = np.where(is_own.any(axis=1), is_own.argmax(axis=1), top.shape[1])
-    return logs, own
+@dataclass(frozen=True, slots=True, eq=False)
+class _Kept:
+    """What the table keeps of each token's place, at temperature 1."""
+
+    top: Numbers
+    """n x k: the log-probabilities of the k likeliest tokens."""
+
+    others: Numbers
+    """n: that of all other tokens."""
+
+    own: NDArray[np.int64]
+    """n: the column of the token; k for one of the others."""
+
+    @classmethod
+    def of(cls, answer: Forced, counts: NDArray[np.bool_] | slice = slice(None)) -> _Kept:
+        """The places that count."""
+        assert answer.top_k_ids is not None  # noqa: S101 (callers make sure)
+        assert answer.top_k_logprobs is not None  # noqa: S101
+        top = answer.top_k_logprobs[counts].astype(float)
+        is_own = answer.top_k_ids[counts] == answer.token_ids[counts][:, None]
+        own = np.where(is_own.any(axis=1), is_own.argmax(axis=1), top.shape[1])
+        return cls(top, np.log(np.maximum(1 - np.exp(top).sum(axis=1), 1e-12)), own)
+
+    def scale(self, temperature: float) -> Numbers:
+        """n x (k + 1): the log-probabilities of the k likeliest tokens and of all others at a temperature."""
+        # Each of the others has at most the probability of the k-th, so at most this sum for T below 1.
+        rest = self.others + self.top[:, -1] * (1 / temperature - 1)
+        logs: Numbers = np.column_stack([self.top / temperature, rest])
+        logs -= logs.max(axis=1, keepdims=True)
+        logs -= np.log(np.exp(logs).sum(axis=1, keepdims=True))
+        return logs
 
 
 def weigh_docs(docs: Sequence[ScoredDoc]) -> Numbers:
