@@ -19,6 +19,7 @@ from runs import run_lm_eval
 from shared import whole_pack
 
 from meta_eval.ask.ask_options import RunOptions
+from meta_eval.harness.doc_results import FIGURES, DocFigure
 from meta_eval.harness.lm_eval_run import read_run
 from meta_eval.harness.replay import has_recorded_answer
 from meta_eval.harness.scores import compute_scores
@@ -152,6 +153,25 @@ def test_the_baseline_of_other_rows_or_graders_is_refused(change: Callable[[Path
     kept = baseline(pack)
     assert not kept.regraded
     assert kept.missing_reasons[LETTERS] == f"the pack changed after verify: run `{_verify(pack)}`"
+
+
+@pytest.mark.parametrize("names_figures", [True, False])
+def test_a_baseline_without_a_figure_of_answers_is_made_again_before_a_run(
+    names_figures: bool, pack: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    length = DocFigure("characters", "characters", "mean characters", lambda _, answers: sum(map(len, answers)) or None)
+    if not names_figures:
+        file = find_baseline_file(pack, "meta_squad")
+        edit(file, ',"figures":["answer_tokens"]', "")
+    assert baseline(pack).missing_reasons == {}
+    for place in ("meta_eval.pack.baseline", "meta_eval.harness.doc_results"):
+        monkeypatch.setattr(f"{place}.FIGURES", (*FIGURES, length))
+    reason = baseline(pack).missing_reasons["meta_squad"]
+    assert reason == f"an earlier meta-eval made it, which knew less of answers: run `{_verify(pack)}`"
+    refresh_baseline(pack, FEW.split(","), RunOptions())
+    assert all(doc.figures["characters"] > 0 for (docs,) in [baseline(pack).regraded["meta_squad"]] for doc in docs)
+    monkeypatch.undo()
+    assert baseline(pack).missing_reasons == {}
 
 
 def test_the_baseline_outlives_a_move_and_the_same_prepare(small_pack: Path, pack: Path) -> None:

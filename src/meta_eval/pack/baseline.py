@@ -27,6 +27,7 @@ from meta_eval.harness.clusters import (
     share_any,
 )
 from meta_eval.harness.doc_results import (
+    FIGURES,
     MAX_EXTRACTED_CHARS,
     MAX_SAMPLE_BYTES,
     DocResult,
@@ -246,7 +247,8 @@ def format_baseline(
         docs = {number: {**doc, "prompt_matches": prompt_matches[number]} for number, doc in docs.items()}
     if not docs:
         return format_missing(key, "no doc has a recorded answer", edited)
-    return _lines([{**_make_head(key, edited), "docs": len(docs)}, *(docs[number] for number in sorted(docs))])
+    head = {**_make_head(key, edited), "docs": len(docs), "figures": sorted(_list_figures())}
+    return _lines([head, *(docs[number] for number in sorted(docs))])
 
 
 def collect_graded_docs(samples: Sequence[Mapping[str, Any]]) -> tuple[DocResult, ...]:
@@ -334,6 +336,14 @@ def compute_grading_fingerprints(pack: Path, manifest: Manifest) -> dict[str, st
     return keys
 
 
+def _list_figures() -> set[str]:
+    return {figure.key for figure in FIGURES}
+
+
+# Those of files that do not name theirs.
+_FIRST_FIGURES = ("answer_tokens",)
+
+
 class _NoBaselineError(Exception):
     """There is no baseline: verify can make it (``is_stale``), if it may run code (``runs_code``), or the file says why
     not (``from_verify``)."""
@@ -357,6 +367,8 @@ def _read(path: Path, key: str, lm_eval: str | None) -> tuple[tuple[DocResult, .
             raise _NoBaselineError(f"lm-eval {other} graded it, and {lm_eval} is installed", is_stale=True)
         if "missing" in head:
             raise _NoBaselineError(head["missing"], from_verify=True)
+        if not _list_figures() <= {*head.get("figures", _FIRST_FIGURES)}:
+            raise _NoBaselineError("an earlier meta-eval made it, which knew less of answers", is_stale=True)
         with locating(path):
             docs = tuple(_doc(json.loads(line)) for line in lines)
     if len(docs) != head["docs"]:
