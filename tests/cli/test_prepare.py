@@ -103,6 +103,49 @@ def test_what_the_command_needs_where_it_is_pasted_is_said_beside_it(
         assert json.loads(said)["install"] == needed
 
 
+IMPORTS = """
+try:
+    import in_try
+except ImportError:
+    import in_except
+else:
+    import in_else.below
+finally:
+    from in_finally import some
+class Some:
+    import in_class
+async def some(value):
+    if value:
+        from . import beside
+        from in_if.below import one, other
+    while value:
+        import in_while, in_while_too as too
+    else:
+        import in_while_else
+    match value:
+        case 1:
+            import in_case
+    async with value:
+        import json, in_with
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "by_name"), [("", []), ("import importlib\nimportlib.import_module('in_call.below')\n", ["in-call"])]
+)
+def test_what_the_modules_of_a_pack_import_anywhere_is_needed(
+    more: str, by_name: list[str], few_templates: str
+) -> None:
+    shutil.copytree(few_templates, "meta_template")
+    Path("meta_template", "_common", "more.py").write_text(IMPORTS + more, encoding="utf-8")
+    done = cli(
+        "prepare", "-c", configure(template_dir="meta_template"), "--set", "tasks=meta_gpqa", "--set", "backend=hf"
+    )
+    (line,) = (line for line in done.stderr.splitlines() if line.startswith("needs there: "))
+    packages = ["try", "except", "else", "finally", "class", "if", "while", "while-too", "while-else", "case", "with"]
+    assert sorted(line.split()[5:]) == sorted([*(f"in-{name}" for name in packages), *by_name])
+
+
 def test_overrides_alone_prepare_and_verify_in_an_empty_folder() -> None:
     words = ("prepare", "--set", "model_name=my/model", "--set", "evals_dataset=sample", "--set")
     assert cli(*words, "tasks=meta_gpqa").returncode == 0
