@@ -198,7 +198,7 @@ _LIMIT_OF_ENDPOINT = (
     "max_gen_toks does not raise: remove that limit, or ask another endpoint."
 )
 
-# Kinds that the docs of a run raise.
+# The rules for docs of the core.
 OF_DOCS = {key: kind.docs for key, kind in KINDS.items() if kind.docs is not None}
 # Kinds that make a comparison invalid.
 INVALID = frozenset(key for key, kind in KINDS.items() if kind.invalid)
@@ -226,7 +226,7 @@ def group_alarms(raised_alarms: Iterable[RaisedAlarm]) -> tuple[Alarm, ...]:
 
 
 def list_doc_rules() -> list[tuple[str, DocsAbove]]:
-    """The kinds that the docs of a run raise, by key, and what raises them: of the core, then of each evidence."""
+    """The rules for docs by the key of their kind: those of the core, then those of evidence."""
     kinds = [kind for evidence in list_evidence().values() for kind in evidence.alarm_kinds]
     return [*OF_DOCS.items(), *((kind.name, kind.docs) for kind in kinds if kind.docs)]
 

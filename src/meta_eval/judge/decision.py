@@ -131,20 +131,20 @@ class AlarmOccurrence:
 
 @dataclass(frozen=True, slots=True)
 class DocsAbove:
-    """Raises an alarm where more of the docs of a run than a share have it."""
+    """A rule of an alarm: more than a share of the docs of a run have a fault."""
 
     has: Callable[[DocResult, str], bool]
-    """Whether a doc has it. Takes the doc and the filter of the task's verdict."""
+    """Whether a doc has the fault. Takes the doc and the filter of the task's verdict."""
 
     above: float
-    """The share of docs. The alarm is raised where more have it."""
+    """The largest share of docs that raises no alarm."""
 
     grave: float = 0.0
-    """The share of docs above which it forbids SHIP."""
+    """The largest share that does not forbid SHIP."""
 
     beside: bool = False
-    """Whether only what more docs have than in the run beside it counts: of a candidate the baseline, and of a baseline
-    the candidate."""
+    """Whether the share of the run beside it is taken off first: of a candidate the baseline's, of a baseline the
+    candidate's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,7 @@ class AlarmKind:
     """Whether it is of both sides of a comparison together, and so never of one of them."""
 
     docs: DocsAbove | None = None
-    """What raises it, where that is the docs of a run. Other kinds are raised by functions."""
+    """The rule that raises it, where faults of docs do. Functions raise other kinds."""
 
 
 # The kind, as `meta_eval.judge.alarms.KINDS` names it or the name of a kind of a plug-in, and what happened.

@@ -70,7 +70,7 @@ class Evidence(ABC):  # noqa: B024 (all has a default)
     """The model of its key in ``gate.yaml``; None for no key."""
 
     alarm_kinds: ClassVar[tuple[AlarmKind, ...]] = ()
-    """The kinds of its alarms. A kind with a rule for docs is raised by itself, the others by `find`."""
+    """The kinds of its alarms. A kind with a rule for docs needs no code; `find` raises the others."""
 
     conditions: ClassVar[tuple[Condition, ...]] = ()
     """Conditions that ``limits`` of ``gate.yaml`` may name."""

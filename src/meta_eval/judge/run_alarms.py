@@ -1,7 +1,7 @@
 """Alarms of a run: of its files, its settings and its answers.
 
-An alarm of more docs than a share is a rule of its kind, in `meta_eval.judge.alarms`. `meta_eval.judge.pair_alarms` has
-the alarms of both runs together.
+Faults of single docs raise an alarm by the rule of its kind, in `meta_eval.judge.alarms`. `meta_eval.judge.pair_alarms`
+has the alarms of both runs together.
 """
 
 from __future__ import annotations
