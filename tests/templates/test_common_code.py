@@ -117,6 +117,20 @@ def test_a_shared_file_of_ones_own_goes_before_the_shipped_one(tmp_path: Path, r
 
 
 @pytest.mark.plugin("meta")
+def test_of_the_template_folder_itself_a_pack_has_the_module_alone(tmp_path: Path, riddles: Path) -> None:
+    templates = mine(tmp_path / "templates")
+    (templates / "mine" / "mine.yaml").rename(templates / "mine" / "base_yaml")
+    (templates / "mine.yaml").write_text("include: mine/base_yaml\ntask: mine\ndoc_to_text: !function utils.ask\n")
+    (templates / "utils.py").write_text("def ask(doc):\n    return doc['prompt']\n")
+    (templates / "notes.txt").write_text("mine")
+    pack = prepare(tmp_path / "work_dir", "mine", template_dir=str(templates), evals_dataset=str(riddles))
+    assert len(samples(pack, "mine")) == 3
+    files = set(read_manifest(pack).files)
+    assert {"utils.py", "mine/utils.py", "_common/shout.py"} <= files
+    assert "notes.txt" not in files
+
+
+@pytest.mark.plugin("meta")
 def test_a_template_folder_that_shares_nothing_needs_no_common(tmp_path: Path, riddles: Path) -> None:
     """As template folders were before there was a _common: mmlu_pro's module held everything."""
     templates = mine(tmp_path / "templates")

@@ -16,7 +16,7 @@ from places import THOROUGH
 from meta_eval.judge.token_table import Forced
 from meta_eval.plugins.tokens import causes
 from meta_eval.plugins.tokens.answer_audit import find_outcome, judge_answers
-from meta_eval.plugins.tokens.answer_scores import Decoding, ScoredDoc, score_docs
+from meta_eval.plugins.tokens.answer_scores import TEMPERATURES, Decoding, ScoredDoc, score_docs
 from meta_eval.plugins.tokens.audit_causes import count_prompts, find_causes
 from meta_eval.plugins.tokens.endpoint_answers import AnswerFacts, count_cut
 from meta_eval.stats import Interval
@@ -269,8 +269,11 @@ def test_tokens_that_were_generated_as_two_do_not_count() -> None:
     words = {20: ' "', 10: ' "--', 13: "a", 14: "b", 15: "c"}
     ids, tops = np.array([13, 10, 14, 13, 15, 13], np.int32), np.array([13, 20, 15, 14, 15, 13], np.int32)
     split = replace(answer(0, [-9.0] * 6, [0, 1.5, 5, 0, 0, 0]), token_ids=ids, top_ids=tops)
-    (doc,) = score_docs([split], {}, lambda some: "".join(words[token] for token in some))
+    kept = {"top_k_ids": ids[:, None], "top_k_logprobs": -np.arange(1, 7, dtype=np.float32)[:, None] / 10}
+    (doc,) = score_docs([replace(split, **kept)], {}, lambda some: "".join(words[token] for token in some))
     assert doc.scores.tolist() == [0.0, 0.0]
+    assert doc.likelihoods is not None
+    assert doc.likelihoods[TEMPERATURES.tolist().index(1.0)] == pytest.approx(-0.3)  # of the first and the fifth
 
 
 def test_tokens_that_were_generated_as_another_token_do_not_count() -> None:
