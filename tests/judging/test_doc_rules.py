@@ -15,7 +15,7 @@ UNGRADED = {"ungraded": 1.0}
 SELF_JUDGED = {"self_judged": 1.0}
 EMPTY = {"resps": [[""]]}
 CUT = {"finish_reason": "length"}
-CUT_THINKING = {"finish_reason": "length", "resps": [["<think>Let me see"]]}
+CUT_THINKING = {"finish_reason": None, "resps": [["<think>Let me see"]]}
 NO_FAULT = {
     "finish_reason": "stop", "metrics": ["exact_match", "unextracted", "ungraded", "self_judged"], "unextracted": 0.0,
     "ungraded": 0.0, "self_judged": 0.0,
