@@ -179,7 +179,11 @@ def find_smallest_rate(answers: int, alone: Counts) -> float:
     if alone.sure:
         while needed <= answers and fisher_tail(needed, answers, alone.sure, alone.answers) > FALSE_ALARM:
             needed += 1
-    return next((n / 1000 for n in range(1, 1001) if binomial_tail(needed, answers, n / 1000) >= FOUND), 1.0)
+    low, high = 0, 1000  # in 0.1 %; more are found of a larger share
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if binomial_tail(needed, answers, middle / 1000) >= FOUND else (middle, high)
+    return high / 1000
 
 
 def binomial_tail(least: int, draws: int, share: float) -> float:
