@@ -8,6 +8,7 @@ write there is `FAR` nats below.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import random
@@ -40,7 +41,8 @@ class Model:
     tied: float = 0.02
     right: float = 0.7
 
-    def find_words(self, prompt: str, before: Sequence[str]) -> list[str]:
+    @functools.lru_cache(maxsize=16384)  # noqa: B019 (models are few, and equal ones share it)
+    def find_words(self, prompt: str, before: tuple[str, ...]) -> list[str]:
         """The likeliest next word, and a second one where it is nearly as likely; none at the end."""
         place = len(before)
         if place >= WORDS_OF_ANSWER + 5:
@@ -66,7 +68,7 @@ class Model:
     def write(self, prompt: str, rng: random.Random | None = None, second: float = 0.0) -> str:
         """The greedy answer. A full server takes the second word with the probability ``second`` where two are tied."""
         words: list[str] = []
-        while choices := self.find_words(prompt, words):
+        while choices := self.find_words(prompt, tuple(words)):
             takes_second = len(choices) > 1 and rng is not None and rng.random() < second
             words.append(choices[takes_second])
         return " ".join(words)
@@ -75,8 +77,8 @@ class Model:
         """For each letter of a text: how far below the likeliest one it is, nats, and the likeliest letter."""
         places: list[tuple[float, str]] = []
         words, part = [], ""
+        choices = [word + " " for word in self.find_words(prompt, ())]
         for letter in text:
-            choices = [word + " " for word in self.find_words(prompt, words)]
             fitting = [word for word in choices if word.startswith(part)]
             nexts = [word[len(part)] for word in fitting if len(part) < len(word)] or ["\n"]
             if letter not in nexts:
@@ -86,5 +88,5 @@ class Model:
             part += letter
             if letter == " ":
                 words.append(part.strip())
-                part = ""
+                choices, part = [word + " " for word in self.find_words(prompt, tuple(words))], ""
         return places

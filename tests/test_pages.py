@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import shlex
 from collections.abc import Iterator
@@ -87,6 +88,7 @@ def test_every_command_on_a_page_is_one_of_the_command_line() -> None:
         assert {key.partition(".")[0] for key in keys} <= {*Config.model_fields, "KEY"}, f"{page}: {text}"
 
 
+@functools.cache
 def anchors(page: Path) -> set[str]:
     """The anchors of a page, as the site and code hosts make them of its headings."""
     text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)

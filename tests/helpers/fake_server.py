@@ -170,11 +170,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def send(self, status: int, tree: Any, **headers: str) -> None:
         raw = tree if isinstance(tree, bytes) else json.dumps(tree).encode()
-        self.send_response(status)
-        for name, value in {"Content-Length": str(len(raw)), **headers}.items():
-            self.send_header(name.replace("_", "-"), value)
-        self.end_headers()
-        self.wfile.write(raw)
+        fields = {"Server": self.server_version, "Content-Length": str(len(raw)), **headers}
+        lines = [f"{name.replace('_', '-')}: {value}\r\n" for name, value in fields.items()]
+        begin = f"HTTP/1.1 {status} {self.responses[status][0]}\r\n{''.join(lines)}\r\n"
+        self.wfile.write(begin.encode("latin-1") + raw)
 
     def refuse(self, status: int, message: str, **headers: str) -> None:
         self.send(status, {"error": {"message": message, "code": status}}, **headers)

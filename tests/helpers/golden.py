@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 def prepare_sample(work_dir: Path, tasks: Sequence[str]) -> Any:
     """Prepare a pack of the embedded sample and return its manifest."""
+    from packs import without_fingerprints
+
     from meta_eval import prepare
     from meta_eval.pack.config import Config
 
@@ -35,7 +37,8 @@ def prepare_sample(work_dir: Path, tasks: Sequence[str]) -> Any:
         max_model_len=262144,
         allow_code=True,
     )
-    return prepare(config).manifest
+    with without_fingerprints():
+        return prepare(config).manifest
 
 
 @functools.cache
@@ -72,14 +75,16 @@ def replay(pack: Path, tasks: Sequence[str], *, docs: int | None = None) -> dict
     """Return stock lm-eval's results with the recorded answers as the model, for the first ``docs`` of each task."""
     import lm_eval
     from lm_eval.tasks import TaskManager
+    from runs import cheaper_evaluator
 
     from meta_eval.harness.replay import ReplayLM
 
     manager = TaskManager(include_path=str(pack), include_defaults=False)
-    results: dict[str, Any] = lm_eval.simple_evaluate(
-        model=ReplayLM(), tasks=list(tasks), task_manager=manager, bootstrap_iters=0, log_samples=True,
-        confirm_run_unsafe_code=True, limit=docs,
-    )  # fmt: skip
+    with cheaper_evaluator():
+        results: dict[str, Any] = lm_eval.simple_evaluate(
+            model=ReplayLM(), tasks=list(tasks), task_manager=manager, bootstrap_iters=0, log_samples=True,
+            confirm_run_unsafe_code=True, limit=docs,
+        )  # fmt: skip
     return results
 
 

@@ -40,9 +40,19 @@ class Remembered(tool.Model):  # type: ignore[misc]
         if cache != [] or last != 1:
             return super().log_probabilities(ids, cache, last)
         if tuple(ids) not in self._first:
-            self._first[tuple(ids)] = super().log_probabilities(ids, cache, last), list(cache)
+            cache[:], shared = self._begun(tuple(ids))
+            self._first[tuple(ids)] = super().log_probabilities(ids[shared:], cache, last), list(cache)
         result, cache[:] = self._first[tuple(ids)]  # callers replace the items and do not modify them
         return result
+
+    def _begun(self, ids: tuple[int, ...]) -> tuple[list[Any], int]:
+        """The keys and values of what a long prompt has in common with one before it, and how many tokens that is."""
+        for other, (_, kept) in self._first.items():
+            if len(ids) > 1000 and ids[:1000] == other[:1000]:
+                pairs = zip(ids[:-1], other, strict=False)
+                shared = next((at for at, (one, two) in enumerate(pairs) if one != two), min(len(ids) - 1, len(other)))
+                return [(keys[:, :shared], values[:, :shared]) for keys, values in kept], shared
+        return [], 0
 
     def steps(self, ids: Sequence[int]) -> Iterator[tuple[int, Any]]:
         taken, more = self._greedy.setdefault(tuple(ids), ([], super().steps(ids)))

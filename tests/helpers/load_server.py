@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import random
+import shutil
 import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import chdir
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -105,21 +108,28 @@ def load_server(
         ids: list[int] = tokenizer.encode(text).ids
         return ids
 
+    @functools.cache
+    def count_letters(token: int) -> int:
+        return max(1, len(tokenizer.decode([token])))
+
+    @functools.cache
+    def begin_of(word: str) -> int:
+        return encode(word)[1]
+
     def score(ids: list[int]) -> list[Any]:
         with lock:
-            known = [some for some in prompts if len(some) < len(ids) and list(some) == ids[: len(some)]]
-        begin = len(max(known, key=len, default=()))
+            sizes = sorted({len(some) for some in prompts if len(some) < len(ids)}, reverse=True)
+            begin = next((size for size in sizes if tuple(ids[:size]) in prompts), 0)
         text = tokenizer.decode(ids[begin:])
         places: list[Any] = [None] * begin
         at, scored = 0, model.score(tokenizer.decode(ids[1:begin], skip_special_tokens=False), text)
         for token in ids[begin:]:
-            size = max(1, len(tokenizer.decode([token])))
+            size = count_letters(token)
             here = scored[at : at + size]
             distance, likeliest = max(here, default=(0.0, ""))
             entry = {str(token): {"logprob": -0.1 - distance, "rank": 1 if not distance else 2}}
             if distance:
-                best = encode(likeliest)[1]
-                entry[str(best)] = {"logprob": -0.1, "rank": 1}
+                entry[str(begin_of(likeliest))] = {"logprob": -0.1, "rank": 1}
             places.append(entry)
             at += size
         return places
@@ -158,9 +168,23 @@ def run_load(place: Path, server: FakeServer, *words: str, code: int | None = No
     return tree
 
 
+@dataclass(frozen=True)
+class Finished:
+    """A load that has ended: its folder, its server, the words after ``load work_dir``, and what it printed."""
+
+    place: Path
+    server: FakeServer
+    words: tuple[str, ...]
+    tree: dict[str, Any]
+
+    def copied(self, to: Path) -> Finished:
+        """The same in another folder."""
+        return replace(self, place=Path(shutil.copytree(self.place, to)))
+
+
 def read_levels(tree: dict[str, Any]) -> dict[int, str]:
     """The outcome of each level."""
     return {level["level"]: level["decision"]["outcome"] for level in tree["levels"]}
 
 
-__all__ = ["DOCS", "FAR", "TASK", "load_pack", "load_server", "make_load_pack", "read_levels", "run_load"]
+__all__ = ["DOCS", "FAR", "TASK", "Finished", "load_pack", "load_server", "make_load_pack", "read_levels", "run_load"]

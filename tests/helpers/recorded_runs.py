@@ -12,6 +12,7 @@ from unittest.mock import patch
 
 import lm_eval
 import yaml
+from runs import cheaper_evaluator
 
 # Columns of each installed task. No row is from a benchmark.
 ARC = [
@@ -200,7 +201,8 @@ def record(
     from meta_eval.harness.evaluator import silence_libraries
 
     tracker = EvaluationTracker(output_path=str(output))
-    with silence_libraries(), patch("lm_eval.evaluator.add_env_info"):  # it takes seconds to list installed packages
+    # To list installed packages takes seconds.
+    with silence_libraries(), cheaper_evaluator(), patch("lm_eval.evaluator.add_env_info"):
         results = simple_evaluate(
             model=make_model(salt, planted or {}) if model is None else model,
             tasks=list(names),

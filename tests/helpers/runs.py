@@ -7,9 +7,11 @@ import hashlib
 import itertools
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import orjson
 
@@ -37,6 +39,16 @@ ASKED = PreparedFrom(
 )  # fmt: skip
 
 
+@contextmanager
+def cheaper_evaluator() -> Iterator[None]:
+    """Let lm-eval keep compiled templates, and start no git. No test reads the commit of its folder."""
+    from meta_eval.harness.evaluator_patches import keep_templates
+
+    keep_templates()
+    with patch("lm_eval.evaluator.get_git_commit_hash", return_value=None):
+        yield
+
+
 def run_lm_eval(
     pack: Path, tasks: Sequence[str], output: Path, *, model_name: str = "org/Some-Model", **options: Any
 ) -> Path:
@@ -48,11 +60,12 @@ def run_lm_eval(
     from meta_eval.harness.replay import ReplayLM
 
     tracker = EvaluationTracker(output_path=str(output))
-    results = lm_eval.simple_evaluate(
-        model=ReplayLM(), model_args={"pretrained": model_name}, tasks=list(tasks), log_samples=True,
-        task_manager=TaskManager(include_path=str(pack), include_defaults=False), evaluation_tracker=tracker,
-        bootstrap_iters=0, **options,
-    )  # fmt: skip
+    with cheaper_evaluator():
+        results = lm_eval.simple_evaluate(
+            model=ReplayLM(), model_args={"pretrained": model_name}, tasks=list(tasks), log_samples=True,
+            task_manager=TaskManager(include_path=str(pack), include_defaults=False), evaluation_tracker=tracker,
+            bootstrap_iters=0, **options,
+        )  # fmt: skip
     samples = results.pop("samples")
     tracker.save_results_aggregated(results=results, samples=samples)
     for task, rows in samples.items():
@@ -88,17 +101,18 @@ def write_run(
     ``doc`` and ``line`` change every doc and line. ``config`` and ``extra`` change the results file.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    lines = []
-    for name in filters:
-        for index in order or range(len(verdicts)):
-            lines.append(
-                sample(
-                    index, verdicts[index], recorded[index] if recorded else None, subtasks[index] if subtasks else None,
-                    metric, name, doc or {},
-                ) | (line or {})
-            )  # fmt: skip
     if samples:
-        write_lines(folder / f"samples_{task}_{time}.jsonl", lines)
+        lines = []
+        for name in filters:
+            for index in order or range(len(verdicts)):
+                values = (
+                    index, verdicts[index], recorded[index] if recorded else None, subtasks[index] if subtasks else None,
+                    metric, name,
+                )  # fmt: skip
+                plain = not doc and not line
+                whole = _plain_line(*values) if plain else _encode(sample(*values, doc or {}) | (line or {}))
+                lines.append(whole)
+        (folder / f"samples_{task}_{time}.jsonl").write_bytes(b"".join(whole + b"\n" for whole in lines))
     groups: dict[str | None, list[float]] = {}
     for index, verdict in enumerate(verdicts):
         groups.setdefault(subtasks[index] if subtasks else None, []).append(verdict)
@@ -223,6 +237,14 @@ def _encode(line: Mapping[str, Any]) -> bytes:
     if text.count(b"null") == nones:
         return text
     return json.dumps(line, ensure_ascii=False).encode()
+
+
+@functools.lru_cache(maxsize=20_000)
+def _plain_line(
+    index: int, verdict: float, recorded: bool | None, subtask: str | None, metric: str, name: str
+) -> bytes:
+    """A line of a samples file to which a test adds nothing: many tests write the same ones."""
+    return _encode(sample(index, verdict, recorded, subtask, metric, name, {}))
 
 
 @functools.cache

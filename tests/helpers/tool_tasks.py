@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 import datasets
+from packs import without_fingerprints
 from rows import make_row
 from template_modules import template_module
 
@@ -53,12 +54,14 @@ def make_docs(kind: str, golds: Sequence[Sequence[str]], prompt: str = "Call som
 
 @functools.cache
 def _docs(kind: str, golds: tuple[tuple[str, ...], ...], prompt: str) -> list[dict[str, Any]]:
-    """Make docs once for golds and prompt, because datasets takes ten milliseconds to make them."""
+    """Make docs once for golds and prompt."""
     rows = [
         make_row(f"{number}", prompts=[prompt], gold=list(gold), input_choice_list=None, api_database=database())
         for number, gold in enumerate(golds)
     ]
-    docs: list[dict[str, Any]] = getattr(template(), FUNCTIONS[kind][0])(datasets.Dataset.from_list(rows)).to_list()
+    with without_fingerprints():
+        made = getattr(template(), FUNCTIONS[kind][0])(datasets.Dataset.from_list(rows))
+    docs: list[dict[str, Any]] = made.to_list()
     return docs
 
 

@@ -1096,8 +1096,19 @@ def by_filters(folder: Path, strict: Sequence[float], flexible: Sequence[float],
     return folder
 
 
+_BY_FILTERS: dict[str, Run] = {}
+
+
+def read_by_filters(folder: Path, strict: Sequence[float], flexible: Sequence[float]) -> Run:
+    """Write such a run and read it. The same again is neither written nor read, for nothing changes a `Run`."""
+    key = repr((folder.name, strict, flexible))
+    if key not in _BY_FILTERS:
+        _BY_FILTERS[key] = read_run([by_filters(folder, strict, flexible)])
+    return _BY_FILTERS[key]
+
+
 def filtered(tmp_path: Path, *runs: tuple[Sequence[float], Sequence[float]], gate: Gate | None = None) -> RunDecision:
-    read = [read_run([by_filters(tmp_path / str(number), *run)]) for number, run in enumerate(runs)]
+    read = [read_by_filters(tmp_path / str(number), *run) for number, run in enumerate(runs)]
     return compare_runs(
         *read, manifest(meta_some=entry(len(runs[0][0]), filters=("strict-match", "flexible-extract"))), gate=gate
     )
@@ -1144,8 +1155,8 @@ def test_noise_between_filters_is_no_disagreement(tmp_path: Path) -> None:
 
 
 def test_a_report_beside_recorded_answers_knows_filters_that_disagree(tmp_path: Path) -> None:
-    run = read_run([by_filters(tmp_path / "a", right(401, 500), right(401, 500))])
-    base = read_run([by_filters(tmp_path / "b", right(279, 500), right(416, 500))])
+    run = read_by_filters(tmp_path / "1", right(401, 500), right(401, 500))
+    base = read_by_filters(tmp_path / "0", right(279, 500), right(416, 500))
     judgement = decide_run(
         run, manifest(meta_some=entry(500)), Baseline({"meta_some": (base.tasks["meta_some"].docs,)}, {})
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +24,25 @@ def list_kinds(judgement: RunDecision, *, veto: bool | None = None) -> list[str]
     return [alarm.kind for alarm in judgement.alarms if veto is None or alarm.veto == veto]
 
 
+_READ: dict[str, Run] = {}
+
+
+def read_once(folder: Path, task: str, make: Callable[[], list[Row]], *same: Any) -> Run:
+    """A run of a task. That of a folder of this name with the same rows is neither made nor read again: no test changes
+    a `Run`."""
+    key = repr((folder.name, task, same))
+    if key not in _READ:
+        _READ[key] = read_stock_run(folder, {task: make()})
+    return _READ[key]
+
+
 def choices(folder: Path, bad: list[Any], count: int) -> Run:
     """200 docs, the first of them with these likelihoods."""
-    rows = [make_choice(number, bad if number < count else ["-1.0", "-2.0"], number % 2 == 0) for number in range(200)]
-    return read_stock_run(folder, {"choices": rows})
+
+    def make() -> list[Row]:
+        return [make_choice(n, bad if n < count else ["-1.0", "-2.0"], n % 2 == 0) for n in range(200)]
+
+    return read_once(folder, "choices", make, count and bad, count)
 
 
 @pytest.mark.parametrize(
@@ -115,14 +131,17 @@ def extracted(
     folder: Path, count: int, value: Any, *, right: int = 120, text: str = "I say 5", docs: int = 200, **parts: Any
 ) -> Run:
     """So many docs, the last of them with this filtered answer; the first are right, and the others say something else."""
-    rows = [
-        make_sample(
-            number, "strict", {"exact_match": float(number < right)},
-            **{"text": text if number < right else f"{text}.", "extracted": value if number >= docs - count else "5", **parts},
-        )
-        for number in range(docs)
-    ]  # fmt: skip
-    return read_stock_run(folder, {"gsm8k": rows})
+
+    def make() -> list[Row]:
+        return [
+            make_sample(
+                number, "strict", {"exact_match": float(number < right)},
+                **{"text": text if number < right else f"{text}.", "extracted": value if number >= docs - count else "5", **parts},
+            )
+            for number in range(docs)
+        ]  # fmt: skip
+
+    return read_once(folder, "gsm8k", make, count, count and value, right, text, docs, parts)
 
 
 @pytest.mark.parametrize("value", few(["[invalid]", None, "", "  ", ["[invalid]"]], 2))

@@ -43,7 +43,8 @@ def by_likelihood(tmp_path_factory: pytest.TempPathFactory, templates: str) -> P
     return prepare(tmp_path_factory.mktemp("by_likelihood") / "work_dir", TASK, template_dir=templates)
 
 
-def requests_of(pack: Path) -> list[dict[str, Any]]:
+@pytest.fixture(scope="module")
+def requests(pack: Path) -> list[dict[str, Any]]:
     file = pack.parent / "requests.jsonl"
     export(pack, file)
     return [line for line in map(json.loads, file.read_text().splitlines()) if "id" in line]
@@ -59,9 +60,9 @@ def kept(folder: Path, tasks: str = TASK, **settings: Any) -> str | None:
 
 
 @pytest.mark.plugin("meta")
-def test_a_doc_is_asked_once_for_one_of_its_choices(pack: Path, model: Path) -> None:
+def test_a_doc_is_asked_once_for_one_of_its_choices(pack: Path, model: Path, requests: list[dict[str, Any]]) -> None:
     tokenizer = Tokenizer.from_file(str(model / "tokenizer.json"))
-    docs, requests = read_docs(pack, TASK), requests_of(pack)
+    docs = read_docs(pack, TASK)
     assert len(requests) == len(docs)
     for doc, request in zip(docs, requests, strict=True):
         assert (request["kind"], request["prompt"], request["max_tokens"]) == ("generate", doc["prompt"], 1)
@@ -70,9 +71,9 @@ def test_a_doc_is_asked_once_for_one_of_its_choices(pack: Path, model: Path) -> 
 
 
 @pytest.mark.plugin("meta")
-def test_of_choices_that_are_equally_likely_the_first_is_given(pack: Path) -> None:
+def test_of_choices_that_are_equally_likely_the_first_is_given(requests: list[dict[str, Any]]) -> None:
     """Half precision makes such ties, and an engine takes any of them; likelihoods take the first."""
-    settings = requests_of(pack)[0]["settings"]
+    settings = requests[0]["settings"]
     held_back = [settings["logit_bias"][str(token)] for token in settings["allowed_token_ids"]]
     assert held_back == sorted(held_back, reverse=True)
     assert len(set(held_back)) == len(held_back)
@@ -90,8 +91,10 @@ def test_recorded_answers_get_the_verdicts_that_likelihoods_get(pack: Path, by_l
 
 
 @pytest.mark.plugin("meta")
-def test_an_answer_that_is_no_choice_is_wrong_and_ungraded(pack: Path, tmp_path: Path) -> None:
-    docs, requests = read_docs(pack, TASK), requests_of(pack)
+def test_an_answer_that_is_no_choice_is_wrong_and_ungraded(
+    pack: Path, requests: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    docs = read_docs(pack, TASK)
     right = [docs[request["doc"]]["gold"] for request in requests]
     texts = [" " + right[0], right[1], "", "E!", *right[4:]]
     file = tmp_path / "answers.jsonl"

@@ -21,8 +21,10 @@ from meta_eval.judge.gate import Gate
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.reports.samples import read_samples
 
+DOCS = 20
 ROWS = [
-    {"question": f"Ann has {n} pears and gets 5.", "answer": f"It is five, whatever {n} is.\n#### 5"} for n in range(40)
+    {"question": f"Ann has {n} pears and gets 5.", "answer": f"It is five, whatever {n} is.\n#### 5"}
+    for n in range(DOCS)
 ]
 OTHERS = [n for n, row in enumerate(ROWS) if "1" in row["question"]]
 
@@ -45,13 +47,21 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return record(own_gsm8k(folder / "tasks", ROWS), folder / "run", ["gsm8k"], num_fewshot=0)
 
 
-def gated(
-    folder: Path, run: Path, task: Mapping[str, Any], planted: Sequence[int] = (), gate: Gate | None = None
-) -> TaskDecision:
+def verified(folder: Path, run: Path, task: Mapping[str, Any]) -> Path:
     templates = own_gsm8k(folder / "tasks", ROWS, **task)
     keys = {"evals_dataset": "lm-eval", "template_dir": str(templates), "baseline": str(run)}
     pack = prepare(folder / "pack", "gsm8k@0", **keys)
     verify(pack)
+    return pack
+
+
+@pytest.fixture(scope="module")
+def same(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A pack of the same task, whose baseline is the run."""
+    return verified(tmp_path_factory.mktemp("same"), run, {})
+
+
+def gated(folder: Path, pack: Path, planted: Sequence[int] = (), gate: Gate | None = None) -> TaskDecision:
     record(pack, folder / "new", ["gsm8k"], planted={"gsm8k": planted})
     (task_report,) = report([folder / "new"], pack=pack, gate=gate).tasks
     return task_report
@@ -66,19 +76,19 @@ def figures(task: TaskDecision) -> tuple[float, ...]:
     return task.drop_breakdown.grader.value, task.drop_breakdown.model.value, task.drop_breakdown.prompts.value
 
 
-def test_the_same_model_under_another_pack_differs_in_nothing(run: Path, tmp_path: Path) -> None:
-    task = gated(tmp_path, run, {}, gate=Gate(baseline_kind="run"))
+def test_the_same_model_under_another_pack_differs_in_nothing(same: Path, tmp_path: Path) -> None:
+    task = gated(tmp_path, same, gate=Gate(baseline_kind="run"))
     assert task.baseline_label == "the baseline's answers, graded by the pack"
     assert figures(task) == (0.0, 0.0, 0.0)
     assert task.flips is not None
-    assert (task.flips.baseline, task.flips.compared, task.flips.agreed) == ("the baseline's", 40, 40)
-    proof = verify(tmp_path / "pack")  # nothing else is recorded, so that the baseline's answers are the proof
+    assert (task.flips.baseline, task.flips.compared, task.flips.agreed) == ("the baseline's", DOCS, DOCS)
+    proof = verify(same)  # nothing else is recorded, so that the baseline's answers are the proof
     assert task.is_decided
     assert (proof.passed, proof.tasks["gsm8k"].graded_score) == (True, pytest.approx(task.drop.baseline))
 
 
 def test_other_prompts_are_the_prompts(run: Path, tmp_path: Path) -> None:
-    task = gated(tmp_path, run, PROMPT)
+    task = gated(tmp_path, verified(tmp_path, run, PROMPT))
     grader, model, prompts = figures(task)
     assert (grader, model) == (0.0, 0.0)
     assert prompts != 0.0
@@ -101,8 +111,8 @@ def test_choices_by_likelihood_are_those_of_a_baseline_by_likelihood(tmp_path: P
     assert [kept.docs_with_other_prompt for kept in entry.baseline] == [0]
 
 
-def test_another_model_is_the_models(run: Path, tmp_path: Path) -> None:
-    task = gated(tmp_path, run, {}, planted=range(40))
+def test_another_model_is_the_models(same: Path, tmp_path: Path) -> None:
+    task = gated(tmp_path, same, planted=range(DOCS))
     grader, model, prompts = figures(task)
     assert (grader, prompts) == (0.0, 0.0)
     assert model != 0.0
@@ -111,7 +121,7 @@ def test_another_model_is_the_models(run: Path, tmp_path: Path) -> None:
 
 
 def test_another_grader_is_the_graders(run: Path, tmp_path: Path) -> None:
-    task = gated(tmp_path, run, GRADER)
+    task = gated(tmp_path, verified(tmp_path, run, GRADER))
     grader, model, prompts = figures(task)
     assert grader > 0.0
     assert (model, prompts) == (0.0, 0.0)
@@ -125,12 +135,12 @@ def test_the_manifest_keeps_which_record_and_the_pack_which_prompts_differ(run: 
         pack = prepare(
             tmp_path / "pack", "gsm8k@0", evals_dataset="lm-eval", template_dir=str(templates), baseline=str(run)
         )
-    assert any(f"used a different prompt for {len(OTHERS)} of 40 docs" in line for line in notes)
+    assert any(f"used a different prompt for {len(OTHERS)} of {DOCS} docs" in line for line in notes)
     (kept,) = read_manifest(pack).tasks["gsm8k"].baseline
     assert (kept.name, kept.model, kept.docs, kept.docs_with_other_prompt) == (
         str(run),
         "org/Model-one",
-        40,
+        DOCS,
         len(OTHERS),
     )
     assert kept.revision.startswith("sha256:")
@@ -192,8 +202,8 @@ def test_several_runs_are_a_baseline_as_compare_has_it(three: Path, tmp_path: Pa
     kept = read_manifest(pack).tasks["gsm8k"].baseline
     assert [Path(run.name).name for run in kept] == ["run_0", "run_1", "run_2"]
     assert verify(pack).passed
-    record(pack, tmp_path / "new", ["gsm8k"], planted={"gsm8k": range(20, 40)})
-    record(three / "tasks", tmp_path / "plain", ["gsm8k"], num_fewshot=0, planted={"gsm8k": range(20, 40)})
+    record(pack, tmp_path / "new", ["gsm8k"], planted={"gsm8k": range(10, 20)})
+    record(three / "tasks", tmp_path / "plain", ["gsm8k"], num_fewshot=0, planted={"gsm8k": range(10, 20)})
     (task,) = report([tmp_path / "new"], pack=pack).tasks
     (other,) = compare([three / run.name for run in kept], [tmp_path / "plain"]).tasks
     assert task.is_decided
@@ -244,10 +254,10 @@ def test_a_task_that_one_run_lacks_is_named(three: Path, tmp_path: Path) -> None
 def test_a_run_of_far_fewer_docs_is_left_out_and_alone_says_why_nothing_is_compared(
     three: Path, tmp_path: Path
 ) -> None:
-    record(own_gsm8k(tmp_path / "part", ROWS[3:30]), tmp_path / "few", ["gsm8k"], num_fewshot=0)
+    record(own_gsm8k(tmp_path / "part", ROWS[3:16]), tmp_path / "few", ["gsm8k"], num_fewshot=0)
     with noted() as notes:
         pack = pack_of(tmp_path / "list", three, ["run_0", str(tmp_path / "few"), "run_2"])
     assert [Path(run.name).name for run in read_manifest(pack).tasks["gsm8k"].baseline] == ["run_0", "run_2"]
-    assert any("few has 27 docs, another 40" in note for note in notes)
+    assert any(f"few has 13 docs, another {DOCS}" in note for note in notes)
     (task,) = report([three / "run_1"], pack=pack_of(tmp_path, three, [str(tmp_path / "few")])).tasks
-    assert task.not_compared_reason == "only 27 of 40 docs have a recorded answer"
+    assert task.not_compared_reason == f"only 13 of {DOCS} docs have a recorded answer"

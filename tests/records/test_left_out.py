@@ -15,6 +15,7 @@ from command import cli
 from noted import noted
 from packs import prepare
 from places import REPOSITORY
+from shared import shared_templates
 
 from meta_eval import export, grade, verify
 from meta_eval.base.errors import UserError
@@ -177,12 +178,15 @@ def test_a_pattern_means_tasks_of_a_record_and_of_a_pack(run: Path, names: str) 
 
 
 @pytest.mark.plugin("meta")
-def test_a_minus_leaves_out_a_task_of_metas_or_of_a_pack(tmp_path: Path) -> None:
-    pack = prepare(tmp_path / "pack", "meta_gpqa,meta_arc_challenge_pretrain,-meta_gpqa")
+def test_a_minus_leaves_out_a_task_of_metas_or_of_a_pack(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    keys = {"template_dir": str(shared_templates(tmp_path_factory, "gpqa", "arc_challenge"))}
+    pack = prepare(tmp_path / "pack", "meta_gpqa,meta_arc_challenge_pretrain,-meta_gpqa", **keys)
     assert list(read_manifest(pack).tasks) == ["meta_arc_challenge_pretrain"]
     with pytest.raises(UserError, match="leaves out every task"):
-        prepare(tmp_path / "other", "meta_gpqa,-meta_gpqa")
-    both = prepare(tmp_path / "both", "meta_gpqa,meta_arc_challenge_pretrain")
+        prepare(tmp_path / "other", "meta_gpqa,-meta_gpqa", **keys)
+    both = prepare(tmp_path / "both", "meta_gpqa,meta_arc_challenge_pretrain", **keys)
     assert list(verify(both, tasks=["-meta_gpqa"]).tasks) == ["meta_arc_challenge_pretrain"]
     assert list(export(both, tmp_path / "requests.jsonl", tasks=["-meta_gpqa"]).tasks) == [
         "meta_arc_challenge_pretrain"

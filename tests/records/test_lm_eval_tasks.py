@@ -93,7 +93,7 @@ def test_groups_are_those_of_lm_eval() -> None:
         ("no_such_task", "unknown task or group 'no_such_task': neither lm-eval nor template_dir has it"),
         ("leaderbord_v1", "unknown task or group 'leaderbord_v1'"),
         ("gsm8k@many", "'gsm8k@many' is not a task name"),
-        ("mmlu@5,mmlu_anatomy@0", "mmlu_anatomy is named with two different numbers of shots"),
+        ("ai2_arc@5,arc_easy@0", "arc_easy is named with two different numbers of shots"),
     ],
 )
 def test_what_is_no_task_is_named(tasks: str, message: str, tmp_path: Path) -> None:

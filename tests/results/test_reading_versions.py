@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import shutil
 from collections.abc import Callable
@@ -42,6 +43,12 @@ def output(request: pytest.FixtureRequest) -> Path:
     return OUTPUTS / str(request.param)
 
 
+@functools.cache
+def read_whole(output: Path) -> Run:
+    """The run in a folder that no test changes."""
+    return read_run([output])
+
+
 def read(*paths: Path) -> Run:
     return read_run(list(paths))
 
@@ -63,7 +70,7 @@ def edit_json(path: Path, change: Callable[[Any], Any]) -> None:
 
 
 def test_every_task_is_read_doc_by_doc(output: Path) -> None:
-    run = read(output)
+    run = read_whole(output)
     assert run.notes == ()
     assert list(run.tasks) == ["tiny_colours", "tiny_free", "tiny_sums", "tiny_text"]
     for task, (spec, right) in RIGHT.items():
@@ -77,14 +84,14 @@ def test_every_task_is_read_doc_by_doc(output: Path) -> None:
 
 
 def test_filters_are_told_apart_where_samples_do_not_name_them(output: Path) -> None:
-    docs = read(output).tasks["tiny_free"].docs
+    docs = read_whole(output).tasks["tiny_free"].docs
     assert [list(doc.filter_results) for doc in docs] == [["strict-match", "flexible-extract"]] * 3
     assert [doc.filter_results["strict-match"].metrics["exact_match"] for doc in docs] == [0, 1, 0]
     assert [doc.filter_results["strict-match"].extracted for doc in docs] == ["lo"] * 3
 
 
 def test_a_perplexity_is_read_and_is_no_share(output: Path) -> None:
-    run = read(output)
+    run = read_whole(output)
     text = run.tasks["tiny_text"]
     assert [doc.filter_results["none"].metrics["word_perplexity"] for doc in text.docs] == [
         PerplexityParts(-35, 7),
@@ -100,7 +107,7 @@ def test_a_perplexity_is_read_and_is_no_share(output: Path) -> None:
 
 
 def test_the_total_of_a_group_is_shown(output: Path) -> None:
-    run = read(output)
+    run = read_whole(output)
     group = run.groups["tiny_choices"]
     assert sorted(group.tasks) == ["tiny_colours", "tiny_sums"]
     assert group.aggregates["acc,none"].value == pytest.approx(1 / 3)
@@ -109,13 +116,13 @@ def test_the_total_of_a_group_is_shown(output: Path) -> None:
 
 
 def test_a_column_named_prompt_is_no_prompt_of_a_pack(output: Path) -> None:
-    result = read(output).tasks["tiny_free"]
+    result = read_whole(output).tasks["tiny_free"]
     assert [doc.prompt_matches for doc in result.docs] == [None] * 3
-    assert [alarm for alarm in report(read(output)).alarms if "prompts" in alarm.kind] == []
+    assert [alarm for alarm in report(read_whole(output)).alarms if "prompts" in alarm.kind] == []
 
 
 def test_a_doc_is_the_same_doc_in_every_version(output: Path) -> None:
-    comparison = compare_runs(read(OUTPUTS / "0.4.13"), read(output))
+    comparison = compare_runs(read_whole(OUTPUTS / "0.4.13"), read_whole(output))
     assert [(task.name, task.docs) for task in comparison.tasks] == [
         ("tiny_choices", 6), ("tiny_colours", 2), ("tiny_free", 3), ("tiny_sums", 4), ("tiny_text", 2),
     ]  # fmt: skip
@@ -127,7 +134,7 @@ def test_a_doc_is_the_same_doc_in_every_version(output: Path) -> None:
 
 
 def test_a_results_file_alone_finds_its_samples(output: Path) -> None:
-    assert read(results_of(output)).tasks == read(output).tasks
+    assert read(results_of(output)).tasks == read_whole(output).tasks
 
 
 @pytest.mark.parametrize(
@@ -139,7 +146,7 @@ def test_a_results_file_alone_finds_its_samples(output: Path) -> None:
     indirect=["output"],
 )  # fmt: skip
 def test_samples_inside_the_results_file_are_read(output: Path, tmp_path: Path, name: str) -> None:
-    file, apart = embed_samples(output, tmp_path / name), read(output)
+    file, apart = embed_samples(output, tmp_path / name), read_whole(output)
     run = read(file)
     assert run.notes == ()
     for task, result in run.tasks.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import shutil
 from collections.abc import Callable
@@ -39,6 +40,12 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return replayed_pack(tmp_path_factory)[1]
 
 
+@functools.cache
+def read_whole(output: Path) -> Run:
+    """The run in a folder that no test changes."""
+    return read_run([output])
+
+
 def read(*paths: Path, **options: Any) -> Run:
     return read_run(list(paths), **options)
 
@@ -51,7 +58,7 @@ def edit(path: Path, change: Callable[[list[bytes]], list[bytes]]) -> None:
 
 
 def test_every_task_of_a_real_run_is_read(output: Path) -> None:
-    run = read(output)
+    run = read_whole(output)
     assert list(run.tasks) == list(REPLAYED)
     assert run.notes == ()
     assert {task: len(result.docs) for task, result in run.tasks.items()} == {
@@ -61,14 +68,14 @@ def test_every_task_of_a_real_run_is_read(output: Path) -> None:
 
 def test_every_average_is_lm_evals_own(output: Path) -> None:
     written = json.loads(next(output.rglob("results_*.json")).read_text(encoding="utf-8"))["results"]
-    for task, result in read(output).tasks.items():
+    for task, result in read_whole(output).tasks.items():
         scores = {spec: compute_scores(result.docs, spec).value for spec in list_metric_keys(result.docs)}  # type: ignore[union-attr]
         expected = {key: value for key, value in written[task].items() if "," in key and "_stderr" not in key}
         assert scores == pytest.approx(expected, abs=1e-12)
 
 
 def test_the_docs_of_a_real_run(output: Path) -> None:
-    run = read(output)
+    run = read_whole(output)
     generated = run.tasks["meta_bbh"].docs[0]
     assert generated.prompt_matches
     assert generated.subtask is not None
@@ -83,7 +90,7 @@ def test_the_docs_of_a_real_run(output: Path) -> None:
 
 
 def test_the_whole_sample_is_found_again_by_its_offset(output: Path) -> None:
-    result = read(output).tasks["meta_gpqa_cot"]
+    result = read_whole(output).tasks["meta_gpqa_cot"]
     assert result.samples_file is not None
     with open_samples(result.samples_file) as at:
         for doc in result.docs:
@@ -96,7 +103,7 @@ def test_the_whole_sample_is_found_again_by_its_offset(output: Path) -> None:
 def test_provenance_of_a_real_run(output: Path) -> None:
     import lm_eval
 
-    provenance = read(output).tasks["meta_bbh"].provenance
+    provenance = read_whole(output).tasks["meta_bbh"].provenance
     assert provenance.model == "org/Some-Model"
     assert provenance.lm_eval == lm_eval.__version__
     assert provenance.limit is None
@@ -112,7 +119,7 @@ def test_a_limited_run_says_so(pack: Path, tmp_path: Path) -> None:
 
 
 def test_a_real_run_is_of_its_pack_and_of_no_other(pack: Path, output: Path, tmp_path: Path) -> None:
-    run = read(output)
+    run = read_whole(output)
     match_pack(run, read_manifest(pack), pack="work_dir")
     other = tmp_path / "other"
     shutil.copytree(pack, other)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -17,7 +19,7 @@ from command import cli
 from generate_server import generate_server
 from offered import offer, withhold
 from places import REPOSITORY
-from shared import shared_templates
+from shared import once, shared_templates
 
 from meta_eval.ask.client import Client, describe_start
 from meta_eval.base import extensions
@@ -82,6 +84,23 @@ def go(verb: str, place: Path, *arguments: str, tasks: str = f"{TEXTS},{CHOICES}
     return cli(verb, *arguments, cwd=place)
 
 
+@pytest.fixture
+def packed(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., None]:
+    """Puts the pack of these words and tasks into the folder. It is prepared once for all tests."""
+
+    def put(*words: str, tasks: str = TEXTS) -> None:
+        def make(folder: Path) -> None:
+            assert go("prepare", folder, *words, tasks=tasks).returncode == 0
+
+        name = f"of_{'generate' if words else 'function'}_{tasks}"
+        shutil.copytree(once(tmp_path_factory, name, make) / "work_dir", tmp_path / "work_dir")
+
+    return put
+
+
+GENERATE = ("--set", "backend=generate", "--set", "model_args={}")
+
+
 @pytest.mark.plugin("meta")
 @pytest.mark.usefixtures("module")
 def test_a_backend_of_another_package_runs_a_pack_and_leaves_out_what_it_cannot_answer(tmp_path: Path) -> None:
@@ -97,7 +116,10 @@ def test_a_backend_of_another_package_runs_a_pack_and_leaves_out_what_it_cannot_
 
 @pytest.mark.plugin("meta")
 @pytest.mark.usefixtures("module")
-def test_where_it_can_answer_nothing_it_is_refused_before_anything_is_asked(tmp_path: Path) -> None:
+def test_where_it_can_answer_nothing_it_is_refused_before_anything_is_asked(
+    packed: Callable[..., None], tmp_path: Path
+) -> None:
+    packed(tasks=CHOICES)
     done = go("run", tmp_path, "--no-report", tasks=CHOICES)
     assert done.returncode == 2
     assert "does not say how likely choices are" in " ".join(done.stderr.split())
@@ -105,8 +127,10 @@ def test_where_it_can_answer_nothing_it_is_refused_before_anything_is_asked(tmp_
 
 @pytest.mark.plugin("tokens")
 @pytest.mark.usefixtures("module")
-def test_where_it_can_score_nothing_it_is_refused_before_anything_is_asked(tmp_path: Path) -> None:
-    go("run", tmp_path, "--no-report", tasks=CHOICES)
+def test_where_it_can_score_nothing_it_is_refused_before_anything_is_asked(
+    packed: Callable[..., None], tmp_path: Path
+) -> None:
+    packed(tasks=CHOICES)
     done = go("fidelity", tmp_path, "work_dir")
     assert done.returncode == 2
     assert "backend function does not say how likely choices are" in " ".join(done.stderr.split())
@@ -114,21 +138,13 @@ def test_where_it_can_score_nothing_it_is_refused_before_anything_is_asked(tmp_p
 
 @pytest.mark.plugin("meta")
 def test_servers_of_other_words_have_the_lanes_and_retries_of_the_shipped_ones(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    packed: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     offer(monkeypatch, registry.ENTRY_POINTS, generate=load_example("generate_backend").GenerateBackend())
+    packed(*GENERATE)
     monkeypatch.setattr("meta_eval.ask.servers_client.draw_backoff", lambda *_numbers, **_most: 0.0)
     with generate_server(fails_each=4) as (server, first), generate_server(fails_each=50) as (two, second):
-        words = [
-            "--set",
-            "backend=generate",
-            "--set",
-            "model_args={}",
-            "--set",
-            f"base_url={server},{two}",
-            "--set",
-            "concurrency=2",
-        ]
+        words = [*GENERATE, "--set", f"base_url={server},{two}", "--set", "concurrency=2"]
         done = go("run", tmp_path, "--no-canary", "--no-report", "--json", *words, tasks=TEXTS)
     output = json.loads(done.stdout)
     assert (done.returncode, output["failed"], output["engine"]) == (0, 0, "generate 1.0")
@@ -139,15 +155,16 @@ def test_servers_of_other_words_have_the_lanes_and_retries_of_the_shipped_ones(
 @pytest.mark.plugin("meta")
 @pytest.mark.parametrize("others", [0, 1])
 def test_an_address_of_another_kind_of_server_is_one_message(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, others: int
+    packed: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, others: int
 ) -> None:
     offer(monkeypatch, registry.ENTRY_POINTS, generate=load_example("generate_backend").GenerateBackend())
+    packed(*GENERATE)
     with (
         generate_server(fails_each=50, about=b"<!doctype html><p>Welcome") as (page, asked),
         generate_server(fails_each=50) as (server, _),
     ):
         urls = ",".join([page, *[server] * others])
-        words = ["--set", "backend=generate", "--set", "model_args={}", "--set", f"base_url={urls}"]
+        words = [*GENERATE, "--set", f"base_url={urls}"]
         done = go("run", tmp_path, "--no-canary", "--no-report", *words, tasks=TEXTS)
     assert (done.returncode, asked) == (2, [])
     said = " ".join(done.stderr.split())
@@ -156,12 +173,13 @@ def test_an_address_of_another_kind_of_server_is_one_message(
 
 @pytest.mark.plugin("meta")
 def test_a_page_of_a_server_that_is_starting_again_is_waited_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    packed: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     offer(monkeypatch, registry.ENTRY_POINTS, generate=load_example("generate_backend").GenerateBackend())
+    packed(*GENERATE)
     monkeypatch.setattr("meta_eval.ask.servers_client.draw_backoff", lambda *_numbers, **_most: 0.0)
     with generate_server(fails_each=99, cuts=3) as (server, statuses):
-        words = ["--set", "backend=generate", "--set", "model_args={}", "--set", f"base_url={server}"]
+        words = [*GENERATE, "--set", f"base_url={server}"]
         done = go("run", tmp_path, "--no-canary", "--no-report", "--json", *words, tasks=TEXTS)
     assert (done.returncode, json.loads(done.stdout)["failed"]) == (0, 0), done.stderr
     assert statuses.count(0) == 1
@@ -173,7 +191,7 @@ def test_a_backend_whose_server_nobody_starts_names_no_command_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     offer(monkeypatch, registry.ENTRY_POINTS, generate=load_example("generate_backend").GenerateBackend())
-    done = go("run", tmp_path, "--set", "backend=generate", "--set", "model_args={}", tasks=TEXTS)
+    done = go("run", tmp_path, *GENERATE, tasks=TEXTS)
     assert done.returncode == 2
     said = " ".join(done.stderr.split())
     assert "base_url: is not set. Start a server and name its address" in said
@@ -227,7 +245,10 @@ def test_every_shipped_backend_says_what_it_answers_and_has_a_client() -> None:
 
 
 @pytest.mark.plugin("meta")
-def test_a_fault_of_a_backend_names_it_and_its_package(module: ModuleType, tmp_path: Path) -> None:
+def test_a_fault_of_a_backend_names_it_and_its_package(
+    module: ModuleType, packed: Callable[..., None], tmp_path: Path
+) -> None:
+    packed()
     sys.modules["own"].answer = lambda *_: 1 / 0  # type: ignore[attr-defined]
     done = go("run", tmp_path, "--no-canary", tasks=TEXTS)
     assert done.returncode == 2, done.stderr
@@ -238,7 +259,10 @@ def test_a_fault_of_a_backend_names_it_and_its_package(module: ModuleType, tmp_p
 
 
 @pytest.mark.plugin("meta")
-def test_a_backend_that_starts_nothing_has_no_log(module: ModuleType, tmp_path: Path) -> None:
+def test_a_backend_that_starts_nothing_has_no_log(
+    module: ModuleType, packed: Callable[..., None], tmp_path: Path
+) -> None:
+    packed()
     done = go("run", tmp_path, "--no-canary", "--no-report", tasks=TEXTS)
     assert "connecting to function\n" in done.stderr
     assert "starting" not in done.stderr

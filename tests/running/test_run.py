@@ -63,6 +63,12 @@ class Made:
 
     folder: Path
     whole: RunResult
+    client: type[FakeClient]
+    # What it said of its progress, and of each task that was scored: its scores, its docs, and how much was asked then.
+    progress: list[tuple[str, int, int]]
+    scored: list[tuple[str, dict[str, float], Collection[int], int]]
+    # The tasks that were graded, in order.
+    graded: list[str]
 
 
 # The keys of the recorded run.
@@ -76,11 +82,20 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     model_folder(folder / "m")
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.chdir(folder)
-        stand_in(monkeypatch)
-        whole = run(config())
+        made = Made(folder, None, stand_in(monkeypatch), [], [], [])  # type: ignore[arg-type]
+        evaluate = Grading.evaluate
+        monkeypatch.setattr(
+            Grading, "evaluate", lambda self, name, *some, **keys: made.graded.append(name) or evaluate(self, name, *some, **keys)
+        )  # fmt: skip
+        monkeypatch.setattr("meta_eval.ask.grading.build_requests", None)  # grading builds no request again
+        whole = run(
+            config(),
+            progress=lambda what, done=0, total=0: made.progress.append((what, done, total)),
+            scored=lambda task, result, docs: made.scored.append((task, result, docs, len(made.client.asked))),
+        )
     assert whole.graded is not None
     whole.graded.results = folder / whole.graded.results
-    return Made(folder, whole)
+    return replace(made, whole=whole)
 
 
 @pytest.fixture
@@ -136,18 +151,17 @@ def after(number: int, error: BaseException) -> Callable[[int], None]:
     return staticmethod(before)  # type: ignore[return-value]
 
 
-def test_a_run_prepares_asks_everything_once_and_grades(bare: Path, client: type[FakeClient]) -> None:
-    ran = run(config())
-    assert len(client.asked) == len(set(client.asked)) == DOCS == ran.asked
+def test_a_run_prepares_asks_everything_once_and_grades(made: Made) -> None:
+    ran, asked = made.whole, made.client.asked
+    assert len(asked) == len(set(asked)) == DOCS == ran.asked
     assert set(scores(ran)) == set(TASKS)
     assert ran.graded is not None
     assert ran.graded.missing == ran.graded.failed == 0
 
 
-def test_the_scores_are_those_of_the_same_answers_through_grade(place: Path, client: type[FakeClient]) -> None:
+def test_the_scores_are_those_of_the_same_answers_through_grade(place: Path, whole: RunResult) -> None:
     from meta_eval import grade
 
-    ran = run(config())
     answers = place / "answers.jsonl"
     with answers.open("w") as out:
         for request in asked_of(place / "work_dir"):
@@ -155,7 +169,7 @@ def test_the_scores_are_those_of_the_same_answers_through_grade(place: Path, cli
             if "choices" in answer:
                 answer = {"choices": [{"logprob": value} for value, _ in answer["choices"]]}
             out.write(json.dumps({"id": request.id, "prompt_sha256": request.prompt_sha256, **answer}) + "\n")
-    assert grade(answers, pack=place / "work_dir", output=place / "other").scores == scores(ran)
+    assert grade(answers, pack=place / "work_dir", output=place / "other").scores == scores(whole)
 
 
 def asked_of(pack: Path) -> Iterator[Request]:
@@ -164,16 +178,16 @@ def asked_of(pack: Path) -> Iterator[Request]:
         yield from build_requests(evaluator, name, None)
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), BackendError("the engine is gone"), MemoryError()])
-def test_whatever_ends_it_the_same_again_asks_the_rest(
-    place: Path, whole: RunResult, client: type[FakeClient], error: BaseException
-) -> None:
-    client.before = after(20, error)
-    with pytest.raises(type(error)):
-        run(config())
-    assert client.made[-1].left, "what it started is stopped"
-    assert len(client.asked) == 20
-    client.before = after(DOCS, error)
+def test_whatever_ends_it_the_same_again_asks_the_rest(place: Path, whole: RunResult, client: type[FakeClient]) -> None:
+    asked = 0
+    for error, given in ((KeyboardInterrupt(), 11), (BackendError("the engine is gone"), 5), (MemoryError(), 4)):
+        client.before = after(given, error)
+        with pytest.raises(type(error)):
+            run(config())
+        assert client.made[-1].left, "what it started is stopped"
+        asked += given
+        assert len(client.asked) == asked
+    client.before = after(DOCS, KeyboardInterrupt())
     ran = run(config())
     assert (ran.before, ran.asked) == (20, DOCS - 20)
     assert len(client.asked) == len(set(client.asked)) == DOCS
@@ -251,7 +265,9 @@ def test_what_no_answer_depends_on_changes_nothing(
     assert run(config(**change)).before == DOCS
 
 
-def test_more_tasks_ask_only_what_is_new(place: Path, client: type[FakeClient]) -> None:
+def test_a_pack_of_other_settings_is_prepared_again_and_more_tasks_ask_only_what_is_new(
+    place: Path, client: type[FakeClient]
+) -> None:
     run(config(tasks=TASKS[:1]))
     ran = run(config())
     assert (ran.before, ran.asked) == (FIRST, 16)
@@ -291,7 +307,7 @@ def test_what_fails_for_good_is_recorded_and_stops_nothing_else(place: Path, cli
     assert again.failed == 0
 
 
-def test_two_runs_never_write_one_file(place: Path, client: type[FakeClient]) -> None:
+def test_two_runs_never_write_one_file(answered: Path, whole: RunResult, client: type[FakeClient]) -> None:
     def second(given: int) -> None:
         if given == 3:
             client.before = staticmethod(lambda _given: None)
@@ -299,7 +315,8 @@ def test_two_runs_never_write_one_file(place: Path, client: type[FakeClient]) ->
                 run(config())
             client.before = staticmethod(lambda _given: None)
 
-    run(config(tasks=TASKS[:1]))
+    (file,) = whole.answers
+    file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:-16]))
     client.before = staticmethod(second)
     assert run(config()).asked == 16
 
@@ -328,23 +345,20 @@ def test_a_full_disk_is_a_message_and_loses_nothing(
     assert samples(ran) == samples(whole)
 
 
-def test_a_pack_of_other_settings_is_prepared_again_and_an_edited_one_refused(
-    place: Path, client: type[FakeClient]
-) -> None:
-    run(config(tasks=TASKS[:1]))
+def test_an_edited_pack_is_refused(place: Path, client: type[FakeClient]) -> None:
     yaml = yaml_of(place / "work_dir", TASKS[0])
     yaml.write_text(yaml.read_text() + "# mine\n")
     with pytest.raises(UserError, match=re.escape(yaml.name)):
-        run(config(tasks=TASKS[:1]))
+        run(config())
 
 
-def test_another_margin_is_said_and_is_the_packs(place: Path, client: type[FakeClient]) -> None:
+def test_another_margin_is_said_and_is_the_packs(answered: Path, client: type[FakeClient]) -> None:
     """Else one result is judged at one margin by run, and at another by report."""
     with noted() as notes:
         run(config(margin=15))
     assert any("was prepared with different settings (margin)" in line for line in notes)
     assert any("the margin of work_dir changes from 1 to 15 points" in line for line in notes)
-    assert read_manifest(place / "work_dir").run_settings.margin == 15
+    assert read_manifest(answered / "work_dir").run_settings.margin == 15
     with noted() as notes:
         assert run(config(margin=15)).asked == 0
     assert not notes
@@ -384,7 +398,9 @@ def test_without_an_engine_the_message_names_the_backend_and_the_ways_without_a_
         assert way in done.stderr
 
 
-def test_a_run_makes_the_baseline_once_and_again_when_it_is_stale(place: Path, client: type[FakeClient]) -> None:
+def test_a_run_makes_the_baseline_once_and_again_when_it_is_stale(
+    made: Made, answered: Path, client: type[FakeClient]
+) -> None:
     steps: list[str] = []
 
     def story() -> bool:
@@ -392,45 +408,29 @@ def test_a_run_makes_the_baseline_once_and_again_when_it_is_stale(place: Path, c
         run(config(), baseline=True, progress=lambda step, *_: steps.append(step))
         return any("grading the recorded answers" in step for step in steps)
 
-    run(config())
-    assert set(read_baseline(place / "work_dir", read_manifest(place / "work_dir")).missing_reasons) == set(TASKS)
+    def missing(pack: Path) -> set[str]:
+        return set(read_baseline(pack, read_manifest(pack)).missing_reasons)
+
+    assert missing(made.folder / "work_dir") == set(TASKS), "the run did not ask for it"
     assert story()
-    assert not read_baseline(place / "work_dir", read_manifest(place / "work_dir")).missing_reasons
+    assert not missing(answered / "work_dir")
     assert not story()
-    for file in (place / "work_dir.verify" / "baseline").glob("*.jsonl"):
+    for file in (answered / "work_dir.verify" / "baseline").glob("*.jsonl"):
         file.write_text("{}\n", encoding="utf-8")
     assert story()
 
 
-def test_a_task_is_scored_as_soon_as_it_is_answered(
-    place: Path, client: type[FakeClient], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_task_is_scored_as_soon_as_it_is_answered(made: Made) -> None:
     """The last with all others: it is graded only once, and of requests that are not built again."""
-    evaluate, graded = Grading.evaluate, []
-    monkeypatch.setattr(
-        Grading,
-        "evaluate",
-        lambda self, name, *some, **keys: graded.append(name) or evaluate(self, name, *some, **keys),
-    )
-    monkeypatch.setattr("meta_eval.ask.grading.build_requests", None)
-    told: dict[str, dict[str, float]] = {}
-    asked_then: list[int] = []
-
-    def scored(task: str, result: dict[str, float], docs: Collection[int]) -> None:
-        told[task] = result
-        assert sorted(docs) == list(range(len(docs)))
-        asked_then.append(len(client.asked))
-
-    ran = run(config(), scored=scored)
-    assert asked_then == [FIRST, DOCS]
-    assert graded == [TASKS[0], *TASKS]
-    assert {task: result.keys() for task, result in told.items()} == {t: f.keys() for t, f in scores(ran).items()}
+    assert all(sorted(docs) == list(range(len(docs))) for _, _, docs, _ in made.scored)
+    assert [asked for *_, asked in made.scored] == [FIRST, DOCS]
+    assert made.graded == [TASKS[0], *TASKS]
+    told = {task: result.keys() for task, result, _, _ in made.scored}
+    assert told == {task: result.keys() for task, result in scores(made.whole).items()}
 
 
-def test_progress_says_tokens_pace_and_end(place: Path, client: type[FakeClient]) -> None:
-    lines: list[tuple[str, int, int]] = []
-    run(config(), progress=lambda what, done=0, total=0: lines.append((what, done, total)))
-    shown = [line for line in lines if " tokens, " in line[0]]
+def test_progress_says_tokens_pace_and_end(made: Made) -> None:
+    shown = [line for line in made.progress if " tokens, " in line[0]]
     assert [done for _, done, _ in shown] == list(range(1, DOCS + 1))
     assert {total for *_, total in shown} == {DOCS}
     assert all(re.search(r"tokens, [\d,.]+ tokens a second", what) for what, *_ in shown)
@@ -460,6 +460,7 @@ def test_the_time_that_is_left_is_estimated_once_it_can_be(
     clock = _Clock(lanes, latency, tokens=40)
     pace = Pace({"t": total // 2, "u": total // 2}, {"t": expected, "u": expected}, clock=lambda: clock.now)
     request = Request("t/0", "t", 0, 0, "generate", "?", 64, (), None, ())
+    other = replace(request, task="u")
     clock.now = -1000.0
     pace.begin()
     pace.add(clock.respond(request, 0))
@@ -467,7 +468,7 @@ def test_the_time_that_is_left_is_estimated_once_it_can_be(
     pace.begin()
     estimates = []
     for number in range(1, total):
-        pace.add(clock.respond(replace(request, task="t" if number < total // 2 else "u"), number))
+        pace.add(clock.respond(request if number < total // 2 else other, number))
         truth = (total // lanes + 1) * latency - clock.now
         if truth > 3 * latency:
             estimates.append((pace.seconds_left(), truth))
@@ -542,7 +543,7 @@ def test_a_model_that_cannot_be_asked_leaves_the_others(place: Path, client: typ
     from command import cli
 
     (place / "eval_config.yaml").write_text(json.dumps({**RECORD, "model_name": ["gone", "m"]}))
-    done = cli("run", "--no-canary", cwd=place)
+    done = cli("run", "--no-canary", "--no-report", cwd=place)
     assert done.returncode == 2
     assert "gone: skipped" in done.stderr
     assert len(client.asked) == DOCS
@@ -552,15 +553,14 @@ def test_a_model_that_cannot_be_asked_leaves_the_others(place: Path, client: typ
     ("there", "words"),
     [("link", "is a link, and answers are not written through links"), ("pipe", "is not a regular file")],
 )
-def test_answers_are_written_through_no_link_and_into_no_pipe(place: Path, there: str, words: str) -> None:
-    run(config(tasks=TASKS[1:]))
-    journal = next((place / "eval_results" / "answers").glob("*.jsonl"))
+def test_answers_are_written_through_no_link_and_into_no_pipe(answered: Path, there: str, words: str) -> None:
+    journal = next((answered / "eval_results" / "answers").glob("*.jsonl"))
     journal.unlink()
-    (place / "mine").write_text("mine")
+    (answered / "mine").write_text("mine")
     if there == "link":
-        journal.symlink_to(place / "mine")
+        journal.symlink_to(answered / "mine")
     else:
         os.mkfifo(journal)
     with pytest.raises(PackError, match=words):
-        run(config(tasks=TASKS[1:]))
-    assert (place / "mine").read_text() == "mine"
+        run(config())
+    assert (answered / "mine").read_text() == "mine"

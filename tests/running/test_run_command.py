@@ -127,19 +127,23 @@ def test_ctrl_c_says_what_is_kept_and_the_same_command_goes_on(command: Run) -> 
     assert f"20 of {20 + output['asked']} answers are saved. Rerun the same command to resume" in done.stderr
 
 
-@pytest.mark.parametrize(("died_at", "saved"), [(21, 20), (1, 0)])
-def test_an_engine_that_dies_says_how_many_answers_are_saved(command: Run, died_at: int, saved: int) -> None:
-    def killed(ask: Request, client: Meta) -> Answer:
-        if Meta.asked.total() == died_at:
-            raise BackendError("ended (137: killed)", where="llama.cpp", hint="Its log: a.log")
-        return client.right(ask)
+def test_an_engine_that_dies_says_how_many_answers_are_saved(command: Run) -> None:
+    def died(at: int) -> str:
+        def killed(ask: Request, client: Meta) -> Answer:
+            if Meta.asked.total() == at:
+                raise BackendError("ended (137: killed)", where="llama.cpp", hint="Its log: a.log")
+            return client.right(ask)
 
-    done = command("--no-canary", how=killed)
-    assert done.returncode == 2
+        done = command("--no-canary", how=killed)
+        assert done.returncode == 2
+        return done.stderr
+
+    assert "llama.cpp: ended (137: killed). Its log: a.log\n" in died(1)
+    said = died(21)
     output = json.loads(command("--no-canary", "--no-report", "--json").stdout)
-    assert output["before"] == saved
-    kept = f". {saved} of {saved + output['asked']} answers are saved: rerun the same command" if saved else ""
-    assert f"llama.cpp: ended (137: killed). Its log: a.log{kept}\n" in done.stderr
+    assert output["before"] == 20
+    kept = f". 20 of {20 + output['asked']} answers are saved: rerun the same command"
+    assert f"llama.cpp: ended (137: killed). Its log: a.log{kept}\n" in said
 
 
 def test_a_broken_set_up_is_one_message(command: Run) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from command import cli
-from fake_server import FIELDS, OF_LLAMACPP, OF_VLLM, Body, FakeServer, logprob
+from fake_server import FIELDS, OF_LLAMACPP, OF_VLLM, Body, FakeServer, key_of, logprob
 from forked import Forked, started
 from marks import few, thorough
 from own_record import CHOICES, TEXTS, config_of, record_run
@@ -28,18 +28,23 @@ from meta_eval.judge.token_table import read_tokens
 
 @dataclass(frozen=True)
 class House:
-    """A folder with a model's tokenizer and a pack, and how often each prompt of it is to be answered."""
+    """A folder with a model's tokenizer, a pack, and an undisturbed run of it.
+
+    ``prompts`` says how often each prompt is to be answered, and ``texts`` those of the texts. ``bodies`` were asked.
+    """
 
     folder: Path
     record: Path
     scores: Any
     prompts: dict[str, int]
+    texts: dict[str, int]
+    bodies: list[Body]
 
     def arguments(self, *servers: FakeServer, output: Path, only: str = "", **keys: Any) -> list[str]:
         settings = {
             **config_of(self.record), "model_name": "tiny", "backend": "server", "concurrency": 8,
             "base_url": ",".join(server.url for server in servers) or None, "output_path": str(output),
-            "max_model_len": 65536, "request_timeout": 60, **keys,
+            "max_model_len": 65536, "request_timeout": 60, "seed": 7, **keys,
         }  # fmt: skip
         sets = [word for name, value in settings.items() for word in ("--set", f"{name}={json.dumps(value)}")]
         return [
@@ -59,18 +64,19 @@ class House:
 
     def check(self, *servers: FakeServer, output: Path, done: subprocess.CompletedProcess[str], **keys: Any) -> None:
         """The run and the same command again end with the scores of an undisturbed run, and each prompt was answered
-        once by all servers together."""
+        once by all servers together. With ``only=TEXTS``, of the texts."""
+        only = keys.get("only")
         assert done.returncode == 0, done.stderr
         again = self.run(*servers, output=output, **keys)
         assert again.returncode == 0, again.stderr
         assert json.loads(again.stdout)["asked"] == 0
-        assert json.loads(again.stdout)["tasks"] == self.scores
+        assert json.loads(again.stdout)["tasks"] == ({only: self.scores[only]} if only else self.scores)
         answered: dict[str, int] = {}
         for server in servers:
             for prompt, times in server.answered.items():
                 answered[prompt] = answered.get(prompt, 0) + times
             assert server.most <= 8
-        assert answered == self.prompts
+        assert answered == (self.texts if only else self.prompts)
 
 
 @pytest.fixture(scope="module")
@@ -79,14 +85,17 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> House:
     write_tokenizer(folder / "tiny")
     (folder / "empty.yaml").write_text("{}\n")
     with FakeServer() as server:
-        first = House(folder, record, {}, {})
+        first = House(folder, record, {}, {}, {}, [])
         done = first.run(server, output=folder / "undisturbed")
         assert done.returncode == 0, done.stderr
         output = json.loads(done.stdout)
         assert output["failed"] == 0
         assert output["engine"] == "vllm 0.0.fake"
         assert len(server.answered) > 25
-        return House(folder, record, output["tasks"], dict(server.answered))
+        texts = {key_of(body) for body in server.bodies if body["max_tokens"] > 1}
+        prompts = dict(server.answered)
+        its_texts = {prompt: times for prompt, times in prompts.items() if prompt in texts}
+        return House(folder, record, output["tasks"], prompts, its_texts, server.bodies)
 
 
 @pytest.fixture(autouse=True)
@@ -104,8 +113,8 @@ def test_what_passes_changes_nothing(house: House, fault: str, tmp_path: Path) -
 
 def test_a_server_that_does_not_answer_is_asked_again_when_its_time_is_over(house: House, tmp_path: Path) -> None:
     with FakeServer(faults=lambda number, _: "hangs" if number in (3, 7) else None) as server:
-        done = house.run(server, output=tmp_path, request_timeout=1)
-        house.check(server, output=tmp_path, done=done)
+        done = house.run(server, output=tmp_path, request_timeout=1, only=TEXTS)
+        house.check(server, output=tmp_path, done=done, only=TEXTS)
 
 
 def test_being_told_to_wait_all_wait(house: House, tmp_path: Path) -> None:
@@ -116,7 +125,7 @@ def test_being_told_to_wait_all_wait(house: House, tmp_path: Path) -> None:
         return "busy" if number == 0 else None
 
     with FakeServer(faults=faults, seconds=0.02, retry_after=0.5) as server:
-        house.run(server, output=tmp_path, concurrency=2)
+        house.run(server, output=tmp_path, concurrency=2, only=TEXTS)
     pauses = [after - before for before, after in itertools.pairwise(times)]
     assert max(pauses) > 0.4  # Retry-After: 0.5
 
@@ -132,10 +141,10 @@ def test_a_server_that_dies_and_comes_back_is_waited_for(house: House, tmp_path:
         server.start()
 
     with FakeServer(faults=faults, seconds=0.05) as server:
-        done = house.run(server, output=tmp_path)
+        done = house.run(server, output=tmp_path, only=TEXTS)
         assert "waiting for it" in done.stderr
         assert "answers again" in done.stderr
-        house.check(server, output=tmp_path, done=done)
+        house.check(server, output=tmp_path, done=done, only=TEXTS)
 
 
 def test_of_two_servers_one_dies_and_the_other_does_its_work(house: House, tmp_path: Path) -> None:
@@ -305,10 +314,10 @@ def test_probes_of_one_doc_are_asked_side_by_side(house: House, tmp_path: Path) 
     from meta_eval.plugins.tokens.probe_table import read_probes
 
     with FakeServer() as server:
-        done = measured(house, server, tmp_path, probe="--probe")
+        done = measured(house, server, tmp_path, "--docs", "6", probe="--probe")
     assert done.returncode == 0, done.stderr
     output = json.loads(done.stdout)
-    assert output["probed"] == len(read_probes(Path(output["table"]))) > 50
+    assert output["probed"] == len(read_probes(Path(output["table"]))) > 20
 
 
 @pytest.mark.plugin("tokens")
@@ -337,7 +346,7 @@ def test_a_server_without_logprobs_of_a_prompt_forces_nothing(house: House, tmp_
 
 def test_a_prompt_that_a_server_cut_is_no_answer(house: House, tmp_path: Path) -> None:
     with FakeServer(faults=lambda number, _: "shorter" if number == 4 else None) as server:
-        done = house.run(server, output=tmp_path)
+        done = house.run(server, output=tmp_path, only=TEXTS)
     assert done.returncode == 1
     (wrong,) = [line for line in _lines(tmp_path) if "error" in line]
     assert "tokens of prompt" in wrong["error"]
@@ -348,11 +357,11 @@ def test_a_request_that_is_refused_for_good_is_asked_once_a_run_and_stops_no_oth
 ) -> None:
     """The first is named at once."""
     with FakeServer(faults=lambda number, _: "refused" if number in (4, 5) else None) as server:
-        done = house.run(server, output=tmp_path)
+        done = house.run(server, output=tmp_path, only=TEXTS)
         assert done.returncode == 1
         assert " ".join(done.stderr.split()).count(" has no answer: ") == 1
-        assert len(server.prompts()) == sum(house.prompts.values())
-        house.check(server, output=tmp_path, done=house.run(server, output=tmp_path))
+        assert len(server.prompts()) == sum(house.texts.values())
+        house.check(server, output=tmp_path, done=house.run(server, output=tmp_path, only=TEXTS), only=TEXTS)
 
 
 def test_where_nothing_is_answered_the_run_ends_soon(house: House, tmp_path: Path) -> None:
@@ -363,11 +372,9 @@ def test_where_nothing_is_answered_the_run_ends_soon(house: House, tmp_path: Pat
     assert "500: internal error" in done.stderr
 
 
-def test_what_the_server_is_asked(house: House, tmp_path: Path) -> None:
-    with FakeServer() as server:
-        house.run(server, output=tmp_path / "out", seed=7, work_dir=str(tmp_path / "pack"))
-        texts = [body for body in server.bodies if body["max_tokens"] > 1]
-        choices = [body for body in server.bodies if "logprob_token_ids" in body and body["prompt"] != [0, 0, 0]]
+def test_what_the_server_is_asked(house: House) -> None:
+    texts = [body for body in house.bodies if body["max_tokens"] > 1]
+    choices = [body for body in house.bodies if "logprob_token_ids" in body and body["prompt"] != [0, 0, 0]]
     assert len(texts) == 15
     for body in texts:
         assert body["prompt"][0] == 0  # the BOS
@@ -377,7 +384,7 @@ def test_what_the_server_is_asked(house: House, tmp_path: Path) -> None:
         assert body["skip_special_tokens"] is False
     assert len(choices) == 16
     assert all(len(body["logprob_token_ids"]) == body["logprobs"] == 4 for body in choices)
-    for line in _lines(tmp_path / "out"):
+    for line in _lines(house.folder / "undisturbed"):
         assert line["cached_tokens"] == 2
         assert line["prompt_tokens"] > 2
         assert ("finish_reason" in line) == ("text" in line)
@@ -468,16 +475,16 @@ def test_a_second_run_is_refused_and_one_that_is_killed_goes_on(house: House, tm
 
 def test_ctrl_c_ends_it_at_once_and_keeps_what_was_answered(house: House, tmp_path: Path) -> None:
     with FakeServer(faults=lambda number, _: "hangs" if number >= 10 else None) as server:
-        first = started(*house.arguments(server, output=tmp_path), cwd=house.folder)
+        first = started(*house.arguments(server, output=tmp_path, only=TEXTS), cwd=house.folder)
         _until(lambda: len(_lines(tmp_path)) >= 10, first)
         began = time.monotonic()
         first.send_signal(signal.SIGINT)
         assert first.wait(20) == 130
         assert time.monotonic() - began < 5
         server.faults = lambda _number, _body: None
-        done = house.run(server, output=tmp_path)
+        done = house.run(server, output=tmp_path, only=TEXTS)
         assert json.loads(done.stdout)["before"] == 10
-        assert json.loads(done.stdout)["tasks"] == house.scores
+        assert json.loads(done.stdout)["tasks"] == {TEXTS: house.scores[TEXTS]}
 
 
 @thorough

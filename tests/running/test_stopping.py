@@ -15,6 +15,7 @@ import pytest
 from fake_model import FakeClient, model_folder
 from marks import thorough
 from pack_runs import run_pack as run_with_canary
+from places import THOROUGH
 from rows import make_row, write_rows
 
 from meta_eval import Config, grade, report
@@ -31,7 +32,7 @@ pytestmark = pytest.mark.plugin("meta")  # its packs are of the embedded sample
 # The canary keeps its answers back, and is a test of its own.
 run = partial(run_with_canary, canary=False)
 
-DOCS = 300
+DOCS = 300 if THOROUGH else 200
 
 
 def share(text: str) -> float:
@@ -138,7 +139,7 @@ def test_a_copy_that_lost_much_is_stopped_early(
     ran = decided(place, evals, monkeypatch, 0.5, margin=1.0)
     assert ran.stopped is not None
     assert ran.stopped.outcome == "DON'T SHIP"
-    assert len(client.asked) < DOCS / 2
+    assert len(client.asked) < 150
 
 
 def test_docs_count_with_the_mean_of_a_baselines_runs(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from golden import GOLDEN, replay, shipped, verdicts
-from packs import edit, prepare
+from packs import edit, prepare, some_templates
 from places import TEMPLATES
 from rows import make_row, write_rows
 
@@ -170,8 +170,8 @@ def test_a_shared_module_that_fails_is_named(
 
 
 def test_two_packs_in_one_process_keep_to_their_own_modules(tmp_path: Path) -> None:
-    for name in ("one", "other"):
-        prepare(tmp_path / name, "meta_bbh")
+    prepare(tmp_path / "one", "meta_bbh", template_dir=str(some_templates(tmp_path, "bbh")))
+    shutil.copytree(tmp_path / "one", tmp_path / "other")
     edit(tmp_path / "other" / "_common" / "rows.py", '"exact_match": right', '"exact_match": 1 - right')
     first = {sample["doc_id"]: sample["exact_match"] for sample in samples(tmp_path / "one", "meta_bbh")}
     second = {sample["doc_id"]: sample["exact_match"] for sample in samples(tmp_path / "other", "meta_bbh")}
@@ -192,6 +192,6 @@ def test_a_pack_prepared_anew_in_its_place_is_read_anew(tmp_path: Path, riddles:
             yaml.read_text().replace("filter_list:", "doc_to_text: !function utils.doc_to_text\nfilter_list:")
         )
         pack = prepare(tmp_path / "work_dir", "mine", template_dir=str(templates), evals_dataset=str(riddles))
-        prompts.append(samples(pack, "mine")[0]["arguments"][0][0][-1:])
-        prompts.append(samples(pack, "mine")[0]["arguments"][0][0].isupper())
+        prompt = samples(pack, "mine")[0]["arguments"][0][0]
+        prompts += [prompt[-1:], prompt.isupper()]
     assert prompts == ["!", True, "!", False]

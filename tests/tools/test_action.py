@@ -135,7 +135,7 @@ def test_a_pull_request_gets_one_comment_that_is_updated(folder: Path, github: G
     ]
     github.comments = list(other)
     programs = stand_in(folder, "## Evaluation: m\n\n**SHIP**: fine\n\n| task |\n|---|\n| meta_some |\n")
-    ran = run_action(GATE, folder, event="pull_request", api=github.url, path=programs)
+    ran = run_action(GATE, folder, event="pull_request", api=github.url, path=programs, in_bash=True)
     assert (ran.code, ran.outputs["decision"], ran.outputs["exit-code"]) == (0, "SHIP", "0")
     (comment,) = github.comments[120:]
     assert (
@@ -167,13 +167,13 @@ def test_without_a_gate_the_margin_is_one_point(folder: Path, github: GitHub, mo
     inputs = {name: value for name, value in GATE.items() if name != "gate"}
     monkeypatch.setenv(FORKED_BY, shared())
     programs = forking(folder)
-    ran = run_action({**inputs, "results": "worse"}, folder, event="push", api=github.url, path=programs)
+    ran = run_action({**inputs, "results": "worse"}, folder, event="push", api=github.url, path=programs, in_bash=True)
     assert (ran.code, ran.outputs["decision"]) == (1, "DON'T SHIP")
 
 
 @thorough
 def test_a_push_that_is_worse_fails_and_says_so_in_the_summary_alone(folder: Path, github: GitHub) -> None:
-    ran = run_action({**GATE, "results": "worse"}, folder, event="push", api=github.url)
+    ran = run_action({**GATE, "results": "worse"}, folder, event="push", api=github.url, in_bash=True)
     assert (ran.code, ran.outputs["decision"], ran.outputs["exit-code"]) == (1, "DON'T SHIP", "1")
     assert "**DON'T SHIP**" in ran.summary
     assert ran.artifact == ran.outputs["page"].removesuffix("/report.html")
@@ -184,7 +184,7 @@ def test_a_push_that_is_worse_fails_and_says_so_in_the_summary_alone(folder: Pat
 @thorough
 def test_a_schedule_keeps_a_history_and_a_pull_request_does_not(folder: Path, github: GitHub) -> None:
     inputs = {**GATE, "history": "past"}
-    ran = run_action(inputs, folder, event="schedule", api=github.url)
+    ran = run_action(inputs, folder, event="schedule", api=github.url, in_bash=True)
     assert (ran.code, len(list_runs(folder / "past"))) == (0, 1), "too few runs are no alarm"
     assert "History" in ran.summary
     assert ran.artifact is not None and len(list_runs(Path(ran.artifact, "history"))) == 1
@@ -194,7 +194,7 @@ def test_a_schedule_keeps_a_history_and_a_pull_request_does_not(folder: Path, gi
 
 @thorough
 def test_results_that_are_not_there_are_one_message(folder: Path, github: GitHub) -> None:
-    ran = run_action({**GATE, "results": "nowhere"}, folder, event="pull_request", api=github.url)
+    ran = run_action({**GATE, "results": "nowhere"}, folder, event="pull_request", api=github.url, in_bash=True)
     assert (ran.code, ran.outputs["decision"], ran.outputs["page"]) == (2, "error", "")
     assert "nowhere" in github.comments[0]["body"] and "there is no such file or folder" in ran.summary
     assert "Traceback" not in ran.log
@@ -276,7 +276,7 @@ def test_no_path_of_a_model_is_in_real_pages(folder: Path) -> None:
         tree["config"]["model_args"] = "pretrained=/home/runner/models/llama"
         path.write_text(json.dumps(tree))
     given = {name: str(folder / place) for name, place in {"results": "same", "baseline": "base"}.items()}
-    ran = run_action({**GATE, **given, "history": "past"}, folder)
+    ran = run_action({**GATE, **given, "history": "past"}, folder, in_bash=True)
     assert ran.code == 0 and ran.artifact is not None, ran.log
     pages = [path for path in Path(ran.artifact).iterdir() if path.is_file()]
     assert {path.name for path in pages} >= {"report.html", "report.md", "report.json", "history.html", "history.md"}
@@ -350,7 +350,7 @@ def test_nothing_of_a_run_is_a_command_or_a_mention(folder: Path, github: GitHub
         **GATE, "results": "$(touch pwned)\n`touch pwned`", "gate": "; touch pwned #", "name": "../`a`\nexit-code=0",
         "run": "printf 'made %s' here > made.txt",
     }  # fmt: skip
-    ran = run_action(hostile, folder, event="pull_request", api=github.url, path=programs)
+    ran = run_action(hostile, folder, event="pull_request", api=github.url, path=programs, in_bash=True)
     assert ran.code == 0
     assert (folder / "made.txt").read_text() == "made here"
     assert not list(folder.rglob("pwned"))

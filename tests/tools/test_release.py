@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import subprocess
 import sys
 import tomllib
@@ -88,9 +89,13 @@ def test_a_release_names_its_repository_and_its_readme_links_to_files_of_its_ver
 @pytest.mark.parametrize(
     "address", ["", "owner/name", "http://github.com/owner/name", "https://github.com/owner", 'https://a/b/c"d']
 )
-def test_what_is_no_address_of_a_repository_is_refused(address: str, tmp_path: Path) -> None:
-    done = address_tool(address, str(tmp_path))
-    assert (done.returncode, "https://github.com/OWNER/NAME" in done.stderr) == (2, True)
+def test_what_is_no_address_of_a_repository_is_refused(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["release_address.py", address, str(tmp_path)])
+    with pytest.raises(SystemExit) as end:
+        runpy.run_path(str(REPOSITORY / "tools" / "release_address.py"), run_name="__main__")
+    assert (end.value.code, "https://github.com/OWNER/NAME" in capsys.readouterr().err) == (2, True)
 
 
 def steps(workflow: Path) -> list[dict[str, Any]]:

@@ -410,10 +410,12 @@ def test_scores_that_are_no_yes_or_no_are_compared_with_the_recorded_ones(tmp_pa
     assert lines(report)[0]["detail"] == "0.2500 here, 0.5000 there"
 
 
-@pytest.mark.parametrize(("off", "agrees"), [(0.9 * SAME_VERDICT, True), (1.1 * SAME_VERDICT, False)])
-def test_a_thousandth_is_agreement(off: float, agrees: bool, tmp_path: Path) -> None:
-    report = checked(own_pack(tmp_path, [own_row("0.5", f1=0.5 + off)]), "meta_own")
-    assert (report.status == "passed") is agrees
+def test_a_thousandth_is_agreement(tmp_path: Path) -> None:
+    near, far = 0.9 * SAME_VERDICT, 1.1 * SAME_VERDICT
+    pack = own_pack(tmp_path, [own_row("0.5", f1=0.5 + near), own_row("0.25", f1=0.25 + far)])
+    report = checked(pack, "meta_own")
+    assert (report.status, {line["doc"] for line in lines(report)}) == ("below", {1})
+    assert checked(pack, "meta_own", min_agreement=0.5).status == "passed"
 
 
 def test_a_template_names_the_recorded_metric_and_the_agreement(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from recorded_runs import record
 from meta_eval import compare, report, verify
 from meta_eval.base.errors import UserError
 from meta_eval.pack.manifest import read_manifest
+from meta_eval.pack.verify import Proof
 
 OUTPUT = REPOSITORY / "tests" / "data" / "lighteval_outputs" / "0.13.0"
 MODEL = str(OUTPUT / "model")
@@ -27,9 +28,22 @@ TASKS = {"colours_2": 9, "letters_0": 8, "words_1": 6}
 
 
 @pytest.fixture(scope="module")
-def pack(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+    """A pack, and the notes of its prepare."""
     folder = tmp_path_factory.mktemp("lighteval")
-    return prepare(folder / "pack", "recorded", evals_dataset=str(OUTPUT), model_name=MODEL)
+    with noted() as notes:
+        pack = prepare(folder / "pack", "recorded", evals_dataset=str(OUTPUT), model_name=MODEL)
+    return pack, notes
+
+
+@pytest.fixture(scope="module")
+def pack(prepared: tuple[Path, list[str]]) -> Path:
+    return prepared[0]
+
+
+@pytest.fixture(scope="module")
+def proof(pack: Path) -> Proof:
+    return verify(pack)
 
 
 def changed(folder: Path, task: str, edit: Callable[[list[dict[str, Any]]], Any]) -> str:
@@ -48,8 +62,7 @@ def test_two_runs_are_compared_without_a_pack(tmp_path: Path) -> None:
     assert {task.drop.value for task in found.tasks if task.drop} == {0.0}
 
 
-def test_recorded_metrics_are_given_again(pack: Path) -> None:
-    proof = verify(pack)
+def test_recorded_metrics_are_given_again(pack: Path, proof: Proof) -> None:
     checks = {name: (task.status, task.tallies and task.tallies.total.agreed) for name, task in proof.tasks.items()}
     assert checks == {name: ("passed", docs) for name, docs in TASKS.items()}
     entries = read_manifest(pack).tasks
@@ -88,14 +101,13 @@ def test_prompts_are_what_the_recorded_ids_say(pack: Path, tmp_path: Path) -> No
     assert any("put together as lighteval does" in note for note in notes)
 
 
-def test_metrics_that_nothing_grades_again_are_named(tmp_path: Path) -> None:
-    with noted() as notes:
-        prepare(tmp_path / "pack", "colours_2", evals_dataset=str(OUTPUT), model_name=MODEL)
+def test_metrics_that_nothing_grades_again_are_named(prepared: tuple[Path, list[str]]) -> None:
+    _, notes = prepared
     assert any("recorded and not graded again: acc:logprob_normalization=LogProbTokenNorm" in note for note in notes)
 
 
+@pytest.mark.usefixtures("proof")
 def test_a_run_of_the_pack_stands_beside_the_record(pack: Path, tmp_path: Path) -> None:
-    verify(pack)
     record(pack, tmp_path / "run", list(TASKS))
     judged = report([tmp_path / "run"], pack=pack)
     assert {task.name: task.flips and task.flips.compared for task in judged.tasks} == TASKS

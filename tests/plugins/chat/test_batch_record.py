@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -41,16 +42,33 @@ def results(model: str = "m", **changes: str) -> list[Line]:
     return [result(f"q-{number}", completion(text, model)) for number, text in enumerate(texts)]
 
 
+def write_pair(folder: Path) -> Path:
+    write(folder / "words_requests.jsonl", [request(number) for number in range(10)])
+    write(folder / "output.jsonl", results())
+    return folder
+
+
 @pytest.fixture
 def pair(tmp_path: Path) -> Path:
     (tmp_path / "run").mkdir()
-    write(tmp_path / "run/words_requests.jsonl", [request(number) for number in range(10)])
-    write(tmp_path / "run/output.jsonl", results())
-    return tmp_path / "run"
+    return write_pair(tmp_path / "run")
 
 
 def made(place: Path, **keys: Any) -> Path:
     return prepare(place.parent / "pack", "recorded", evals_dataset=str(place), **keys)
+
+
+@pytest.fixture(scope="module")
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("pair") / "run"
+    folder.mkdir()
+    return made(write_pair(folder))
+
+
+@pytest.fixture
+def pack(made_once: Path, tmp_path: Path) -> Path:
+    """The pack of the pair as it is, in a folder of its own."""
+    return Path(shutil.copytree(made_once, tmp_path / "pack"))
 
 
 def refusal(place: Path) -> str:
@@ -59,8 +77,7 @@ def refusal(place: Path) -> str:
     return str(error.value)
 
 
-def test_a_pair_is_a_task_named_like_its_requests(pair: Path) -> None:
-    pack = made(pair)
+def test_a_pair_is_a_task_named_like_its_requests(pack: Path) -> None:
     entry = read_manifest(pack).tasks["words"]
     assert (entry.docs, entry.model, entry.primary_metric) == (10, "m", "exact_match,none")
     assert [doc["recorded_output"] for doc in read_docs(pack, "words")] == WORDS
@@ -90,8 +107,7 @@ def test_what_was_asked_is_asked_again(pair: Path) -> None:
     ]
 
 
-def test_another_run_of_it_is_graded_and_compared(pair: Path) -> None:
-    pack = made(pair)
+def test_another_run_of_it_is_graded_and_compared(pair: Path, pack: Path) -> None:
     verify(pack)
     export(pack, pair.parent / "batch.jsonl", to="batch")
     answer(
@@ -106,9 +122,8 @@ def test_another_run_of_it_is_graded_and_compared(pair: Path) -> None:
     assert (task.drop.baseline, task.drop.candidate) == (1.0, 0.8)
 
 
-def test_another_pair_is_graded_by_what_its_requests_asked(pair: Path, tmp_path: Path) -> None:
+def test_another_pair_is_graded_by_what_its_requests_asked(pack: Path, tmp_path: Path) -> None:
     """With custom_ids of its own, another model and seed, in another order, and a request that the pack lacks."""
-    pack = made(pair)
     lines = [{**request(number, model="other", seed=5), "custom_id": f"z{number}"} for number in reversed(range(12))]
     asked = write(tmp_path / "theirs.jsonl", lines)
     answers = [result(f"z{number}", completion(WORDS[number % 10], "other")) for number in range(12)]
@@ -119,17 +134,18 @@ def test_another_pair_is_graded_by_what_its_requests_asked(pair: Path, tmp_path:
 
 
 @pytest.mark.parametrize("change", [{"max_tokens": 8}, {"temperature": 0.5}, {"tools": [{}]}, {"top_p": 0.9}])
-def test_requests_that_asked_otherwise_are_refused(change: dict[str, Any], pair: Path, tmp_path: Path) -> None:
-    pack = made(pair)
+def test_requests_that_asked_otherwise_are_refused(
+    change: dict[str, Any], pair: Path, pack: Path, tmp_path: Path
+) -> None:
     asked = write(tmp_path / "theirs.jsonl", [request(number, **change) for number in range(10)])
     with pytest.raises(UserError, match="none of its 10 requests is of this pack: other messages, tools or settings"):
         grade([asked, pair / "output.jsonl"], pack=pack, output=tmp_path / "out")
 
 
-def test_two_files_of_requests_with_the_same_custom_ids_are_refused(pair: Path, tmp_path: Path) -> None:
+def test_two_files_of_requests_with_the_same_custom_ids_are_refused(pair: Path, pack: Path, tmp_path: Path) -> None:
     asked = write(tmp_path / "theirs.jsonl", [request(3)])
     with pytest.raises(UserError, match="has the custom_id 'q-3' of another file"):
-        grade([pair / "words_requests.jsonl", asked, pair / "output.jsonl"], pack=made(pair), output=tmp_path / "out")
+        grade([pair / "words_requests.jsonl", asked, pair / "output.jsonl"], pack=pack, output=tmp_path / "out")
 
 
 def test_a_report_knows_which_answers_of_the_record_were_cut(pair: Path) -> None:
@@ -229,8 +245,10 @@ def tools(pair: Path) -> Path:
 
 def graded_calls(tools: Path, change: dict[int, Line]) -> dict[str, float]:
     """The scores of a run that answers like the record, with changes by number."""
-    pack = made(tools)
-    assert verify(pack).passed
+    pack = tools.parent / "pack"
+    if not pack.exists():
+        made(tools)
+        assert verify(pack).passed
     export(pack, tools.parent / "batch.jsonl", to="batch")
     lines = []
     for number, line in enumerate(lines_of(tools.parent / "batch.jsonl")):

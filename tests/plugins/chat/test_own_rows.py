@@ -85,7 +85,7 @@ def test_rows_that_changed_are_prepared_again_and_those_that_did_not_are_not(tmp
     with ChatServer(answer) as server:
 
         def asked(*words: str) -> tuple[int, str]:
-            done = tell(server, tmp_path, "run", "--json", *words)
+            done = tell(server, tmp_path, "run", "--no-report", "--json", *words)
             assert done.returncode == 0, done.stderr
             report = json.loads(cli("report", "eval_results", "--pack", "work_dir", "--json", cwd=tmp_path).stdout)
             return report["tasks"][0]["docs"], done.stderr
@@ -109,12 +109,11 @@ def test_rows_that_changed_are_prepared_again_and_those_that_did_not_are_not(tmp
 
 def test_a_template_that_changed_is_prepared_again(tmp_path: Path) -> None:
     rows(tmp_path)
-    assert cli("init", cwd=tmp_path).returncode == 0
     with ChatServer(answer) as server:
-        first = tell(server, tmp_path, "run", "--json")
+        first = tell(server, tmp_path, "run", "--no-report", "--json")
         (template,) = (tmp_path / "meta_template" / "mmlu_pro").glob("*instruct*.yaml")
         template.write_text(template.read_text(encoding="utf-8") + "# mine\n", encoding="utf-8")
-        again = tell(server, tmp_path, "run", "--json")
+        again = tell(server, tmp_path, "run", "--no-report", "--json")
     assert first.returncode == again.returncode == 0, first.stderr + again.stderr
     name = template.relative_to(tmp_path)
     assert f"{name} changed since work_dir was prepared: preparing it again" in again.stderr
@@ -135,7 +134,7 @@ def test_first_words_stop_only_a_run_of_the_recorded_model(tmp_path: Path) -> No
     """Rows name no model. A batch record does, and is of this one."""
     rows(tmp_path, 20, output_prediction_text=["Surely B."])
     with ChatServer(answer) as server:
-        done = tell(server, tmp_path, "run", "--json")
+        done = tell(server, tmp_path, "run", "--no-report", "--json")
         assert done.returncode == 0, done.stderr
         assert (
             "0 of 20 answers begin as the recorded one. This stops nothing, because the record names no model"
@@ -148,7 +147,7 @@ def test_first_words_stop_only_a_run_of_the_recorded_model(tmp_path: Path) -> No
         assert stopped.returncode == 2 and "0 of 20 answers begin as the recorded one" in stopped.stderr
         assert "adds no system prompt" in stopped.stderr and "BOS" not in stopped.stderr
         write_batch(tmp_path / "rec", model="another")
-        assert tell(server, tmp_path, "run", "--json", **keys).returncode == 0
+        assert tell(server, tmp_path, "run", "--no-report", "--json", **keys).returncode == 0
 
 
 def write_batch(folder: Path, *, model: str) -> None:

@@ -17,7 +17,8 @@ import pytest
 from command import cli
 from fake_server import FIELDS, OF_LLAMACPP, FakeServer, logprob
 from marks import thorough
-from places import REPOSITORY, TEMPLATES
+from places import REPOSITORY
+from shared import shared_templates
 from small_model import write_tokenizer
 from tokenizers import Tokenizer
 
@@ -76,7 +77,7 @@ signal.pause()
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def place(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a GGUF file, where the stand-in is installed."""
     packages = tmp_path / "packages"
     (packages / "xllamacpp-2026.10.0.dist-info").mkdir(parents=True)
@@ -85,6 +86,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.syspath_prepend(packages)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(packages), str(HELPERS), os.environ.get("PYTHONPATH", "")]))
     (tmp_path / "model.gguf").write_bytes(b"GGUF")
+    (tmp_path / "meta_template").symlink_to(shared_templates(tmp_path_factory, "gpqa_cot", "mmlu"))
     shutil.copy(write_tokenizer(tmp_path / "tiny") / "tokenizer.json", tmp_path / "model.gguf.json")
     return tmp_path
 
@@ -105,7 +107,7 @@ def program(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def run(place: Path, **changes: Any) -> CompletedProcess[str]:
     config = {
         "model_name": "model.gguf", "backend": "llamacpp", "evals_dataset": "sample", "tasks": TASK,
-        "template_dir": str(TEMPLATES), "max_model_len": 4096, "concurrency": 2, **changes,
+        "template_dir": "meta_template", "max_model_len": 4096, "concurrency": 2, **changes,
     }  # fmt: skip
     (place / "eval_config.yaml").write_text(json.dumps(config), encoding="utf-8")
     return cli("run", "--no-canary", "--no-report", "--json", cwd=place)

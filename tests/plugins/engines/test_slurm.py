@@ -18,6 +18,7 @@ from command import cli
 from forked import forked, passed, python, started
 from marks import thorough
 from places import HELPERS, REPOSITORY, THOROUGH
+from shared import shared_templates
 from small_model import write_tokenizer
 
 from meta_eval.base.errors import ConfigError
@@ -33,11 +34,13 @@ def settings(**keys: object) -> RunSettings:
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
+def project(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A configuration, and a model that no engine is needed for, in a folder that a shell would trip over."""
     folder = tmp_path / "it's a $(run) \"\\ of\nmine"
     write_tokenizer(folder / "tiny")
-    config = {"model_name": "tiny", "evals_dataset": "sample", "tasks": TASKS, "max_model_len": 65536}
+    templates = shared_templates(tmp_path_factory, "gpqa", "mmlu", "code")
+    config = {"model_name": "tiny", "evals_dataset": "sample", "tasks": TASKS, "max_model_len": 65536,
+              "template_dir": str(templates)}  # fmt: skip
     (folder / "eval_config.yaml").write_text(json.dumps(config))
     return folder
 
@@ -76,12 +79,14 @@ def bash(script: Path, **environment: str) -> subprocess.CompletedProcess[str]:
 # model is called: in CI each comes with each.
 MODELS = "meta-llama/Llama-3.1-405B-Instruct-FP8", '/scratch/it\'s "my" $(model) #SBATCH -N9'
 GPUS = "0", "h100:8", None
+# Each of the shards with each of the nodes, and each of both with each model and with a line for GPUs and without.
+EACH_WITH_EACH = [(1, 1, MODELS[0], GPUS[0]), (1, 2, MODELS[1], GPUS[1]), (64, 1, MODELS[1], GPUS[2]),
+                  (64, 2, MODELS[0], GPUS[2])]  # fmt: skip
 
 
 def test_shellcheck_finds_nothing_in_any_script(tmp_path: Path) -> None:
-    pairs = itertools.product(MODELS, GPUS) if THOROUGH else zip(MODELS, GPUS, strict=False)
-    cases = itertools.product((1, 64), (1, 2), pairs)
-    folders = [write_scripts(tmp_path / f"{number}", *some, *pair) for number, (*some, pair) in enumerate(cases)]
+    cases = [*itertools.product((1, 64), (1, 2), MODELS, GPUS)] if THOROUGH else EACH_WITH_EACH
+    folders = [write_scripts(tmp_path / f"{number}", *case) for number, case in enumerate(cases)]
     shellcheck = shutil.which("shellcheck", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     assert shellcheck, "the dependency group dev brings it"
     # 2016: what looks like an expansion in single quotes is a name of ours that must not be expanded.

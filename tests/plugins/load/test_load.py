@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from command import cli
 from forked import started
-from load_server import DOCS, load_server, read_levels, run_load
+from load_server import DOCS, Finished, load_server, read_levels, run_load
 from marks import thorough
 
 
 def test_a_sound_server_whose_near_ties_turn_is_the_same(place: Path) -> None:
     with load_server(place / "model") as server:
-        tree = run_load(place, server, "--concurrency", "12", code=0)
+        tree = run_load(place, server, "--concurrency", "12", "--traffic", "0", code=0)
     assert read_levels(tree) == {12: "same"}
     assert tree["near_tie_nats"] == 1.0
     counts = [level["counts"] for level in tree["levels"]]
@@ -92,14 +92,12 @@ def test_made_up_requests_are_given_up_as_clients_do(place: Path) -> None:
     assert tree["levels"][0]["traffic"]["given_up"] > 0
 
 
-def test_the_same_command_asks_nothing_again_and_says_the_same(place: Path) -> None:
-    words = ("--concurrency", "6", "--docs", "30", "--traffic", "0")
-    with load_server(place / "model") as server:
-        first = run_load(place, server, *words)
-        asked = len(server.prompts())
-        again = run_load(place, server, *words)
-        assert len(server.prompts()) == asked
-    without = cli("load", "work_dir", "--no-ask", "--json", *words, cwd=place)
+def test_the_same_command_asks_nothing_again_and_says_the_same(finished: Finished) -> None:
+    server, words, first = finished.server, finished.words, finished.tree
+    asked = len(server.prompts())
+    again = run_load(finished.place, server, *words)
+    assert len(server.prompts()) == asked > 0
+    without = cli("load", "work_dir", "--no-ask", "--json", *words, cwd=finished.place)
     assert without.returncode != 2, without.stderr
     for tree in (again, json.loads(without.stdout)):
         assert read_levels(tree) == read_levels(first)
@@ -109,7 +107,8 @@ def test_the_same_command_asks_nothing_again_and_says_the_same(place: Path) -> N
 def test_too_few_docs_to_call_a_level_the_same_are_said_before_the_first_request(place: Path) -> None:
     with load_server(place / "model") as server:
         address = f"base_url={server.url}"
-        done = cli("load", "work_dir", "--set", address, "--concurrency", "2", "--docs", "4", cwd=place)
+        words = ("--concurrency", "2", "--docs", "4", "--traffic", "0")
+        done = cli("load", "work_dir", "--set", address, *words, cwd=place)
     assert "so few docs can show a fault, but not its absence: that takes 195 docs or more" in done.stderr
 
 
@@ -195,7 +194,8 @@ def test_the_fault_is_written_down_with_made_up_prompts_alone(place: Path) -> No
 
 def test_a_sound_server_has_nothing_to_write_down(place: Path) -> None:
     with load_server(place / "model", tied=0) as server:
-        tree = run_load(place, server, "--concurrency", "8", "--docs", "20", "--reproduce", "made")
+        words = ("--concurrency", "8", "--docs", "20", "--traffic", "0")
+        tree = run_load(place, server, *words, "--reproduce", "made")
     assert not (place / "made").exists()
     assert "no level is worse, so there is nothing to reproduce" in tree["notes"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import threading
 from collections import Counter
@@ -13,7 +14,7 @@ import pytest
 from chat_server import ChatServer, completion
 from command import cli
 from forked import started
-from load_server import TASK, load_server, read_levels, run_load
+from load_server import TASK, Finished, load_server, read_levels, run_load
 
 from meta_eval.base.errors import UserError
 from meta_eval.plugins.load.api import load
@@ -66,15 +67,13 @@ def test_no_pack_is_one_message(tmp_path: Path) -> None:
     assert "nothing" in done.stderr
 
 
-def test_answers_of_another_address_are_not_mixed(place: Path) -> None:
-    words = ("--concurrency", "6", "--docs", "20", "--traffic", "0")
-    with load_server(place / "model") as server:
-        run_load(place, server, *words)
+def test_answers_of_another_address_are_not_mixed(finished: Finished) -> None:
+    place, words = finished.place, ("--concurrency", "6", "--docs", "40", "--traffic", "0")
     with load_server(place / "model") as other:
-        done = cli("load", "work_dir", "--set", f"base_url={other.url}", *words[:2], "--docs", "30", cwd=place)
+        done = cli("load", "work_dir", "--set", f"base_url={other.url}", *words, cwd=place)
         assert done.returncode == 2
         assert "--vary NAME" in done.stderr
-        assert run_load(place, other, *words[:2], "--docs", "30", "--same-deployment")["levels"]
+        assert run_load(place, other, *words, "--same-deployment")["levels"]
 
 
 def test_two_at_once_in_one_folder_are_one_message(place: Path) -> None:
@@ -107,25 +106,25 @@ def test_a_key_that_the_endpoint_repeats_is_nowhere(place: Path, monkeypatch: py
     assert done.returncode in (0, 1, 3), done.stderr
 
 
-@pytest.mark.parametrize("damage", ["not JSON", "[]", '{"name": 1}', '{"levels": [[1]], "name": "x"}', "\x00"])
-def test_a_damaged_result_of_another_deployment_is_left_out(damage: str, place: Path) -> None:
-    words = ("--concurrency", "6", "--docs", "12", "--traffic", "0")
-    other = place / "out" / "load" / "other"
-    other.mkdir(parents=True)
-    (other / "load.json").write_text(damage)
-    with load_server(place / "model") as server:
-        done = cli("load", "work_dir", "--set", f"base_url={server.url}", "--json", *words, cwd=place)
+def test_a_damaged_result_of_another_deployment_is_left_out(finished: Finished) -> None:
+    damages = ("not JSON", "[]", '{"name": 1}', '{"levels": [[1]], "name": "x"}', "\x00")
+    for number, damage in enumerate(damages):
+        other = finished.place / "out" / "load" / f"other{number}"
+        other.mkdir()
+        (other / "load.json").write_text(damage)
+    done = cli("load", "work_dir", "--no-ask", "--json", *finished.words, cwd=finished.place)
     assert json.loads(done.stdout)["other_deployments"] == []
-    assert "left out" in done.stderr
+    said = done.stderr.replace("\n", " ")
+    for number in range(len(damages)):
+        assert re.search(rf"other{number}/load\.json[^/]*left out", said), said
 
 
-def test_a_damaged_file_of_figures_is_as_none(place: Path) -> None:
-    words = ("--concurrency", "6", "--docs", "12", "--traffic", "0")
-    with load_server(place / "model") as server:
-        first = run_load(place, server, *words)
-        for path in (place / "out").rglob("engine.json"):
-            path.write_text('{"traffic": 3, "figures": [{"x": 1}]}')
-        assert read_levels(run_load(place, server, *words)) == read_levels(first)
+def test_a_damaged_file_of_figures_is_as_none(finished: Finished) -> None:
+    files = list((finished.place / "out").rglob("engine.json"))
+    for path in files:
+        path.write_text('{"traffic": 3, "figures": [{"x": 1}]}')
+    assert files
+    assert read_levels(run_load(finished.place, finished.server, *finished.words)) == read_levels(finished.tree)
 
 
 def test_a_server_that_fails_half_of_its_requests_is_not_called_the_same(place: Path) -> None:
@@ -146,8 +145,8 @@ def test_hostile_texts_are_text_on_the_page(place: Path) -> None:
 
     with load_server(place / "model", spoil=spoil) as server:
         done = cli(
-            "load", "work_dir", "--set", f"base_url={server.url}", "--concurrency", "6", "--docs", "20", "--html",
-            "page.html", "--markdown", "page.md", cwd=place,
+            "load", "work_dir", "--set", f"base_url={server.url}", "--concurrency", "6", "--docs", "20",
+            "--traffic", "0", "--html", "page.html", "--markdown", "page.md", cwd=place,
         )  # fmt: skip
     assert done.returncode == 1, done.stderr
     page = (place / "page.html").read_text("utf-8")

@@ -214,9 +214,10 @@ def test_only_a_whole_call_of_the_language_is_read(language: str, program: str, 
     assert (bfcl.decode(f"[{program}]", language) is not None) is (language == "Java" if expected is None else expected)
 
 
-HOSTILE = ("(" * 9_000, "f(a=" + "[" * 9_000, "f(a=" + "{a:" * 4_000, "f(a=[[" + "],[" * 4_000, "f(a=new " + "A<" * 4_000,
-           "f(a={" + "k:," * 4_000 + "})", "f(a=" + "-" * 9_000 + "1)", "f(a=" + "1+" * 9_000 + "1)", "f(a=9" + "**9" * 50 + ")",
-           "f(a=" + "9" * 5_000 + ")", "f(a=" + "`" * 9_999 + ")")  # fmt: skip
+MANY, SOME = (9_000, 4_000) if THOROUGH else (3_000, 2_000)
+HOSTILE = ("(" * MANY, "f(a=" + "[" * MANY, "f(a=" + "{a:" * SOME, "f(a=[[" + "],[" * SOME, "f(a=new " + "A<" * SOME,
+           "f(a={" + "k:," * SOME + "})", "f(a=" + "-" * MANY + "1)", "f(a=" + "1+" * MANY + "1)", "f(a=9" + "**9" * 50 + ")",
+           "f(a=" + "9" * 5_000 + ")", "f(a=" + "`" * MANY + ")")  # fmt: skip
 
 
 @pytest.mark.parametrize("text", HOSTILE if THOROUGH else HOSTILE[::4])

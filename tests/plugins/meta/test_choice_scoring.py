@@ -14,7 +14,7 @@ import pytest
 from golden import shipped
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from places import TEMPLATES
+from places import TEMPLATES, THOROUGH
 from rows import make_row
 from template_modules import load_module
 
@@ -351,7 +351,7 @@ def sample_pack(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
     return prepare_sample(folder, CHOICE_TASKS), folder
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(3 if THOROUGH else 2))
 def test_every_choice_task_decides_as_the_recorded_reading_does(seed: int, sample_pack: tuple[Any, Path]) -> None:
     import lm_eval
     from lm_eval.tasks import TaskManager

@@ -42,7 +42,6 @@ def walls() -> bool:
 
 if WALLS := walls():
     MEANS["bubblewrap-alone"] = (("paths",), 0)
-each_kernel = pytest.mark.parametrize("means", MEANS.values(), ids=MEANS)
 
 ENDLESSLY = "import os, threading, time\nwhile True:\n    try: {}\n    except (OSError, RuntimeError): pass"
 RIGHT = "def f(n):\n    return n + 1\n"
@@ -54,7 +53,7 @@ RUNNER = inner_module(FOLDER / "runner.py")
 ORDINARY = "/usr/bin/python3" if shutil.which("setpriv") and Path("/usr/bin/python3").exists() else ""
 # Short for programs that must fail, long for those that must not, however busy this machine is.
 SHORT = RUNNER.Limits(cpu_s=1, wall_s=4)
-AT_ONCE = RUNNER.Limits(cpu_s=1, wall_s=0.4)  # for what never ends
+AT_ONCE = RUNNER.Limits(cpu_s=1, wall_s=0.1)  # for what never ends
 LONG = RUNNER.Limits(cpu_s=20, wall_s=120)
 
 
@@ -123,7 +122,7 @@ def at_once(programs: tuple[str, ...], limits: Any, means: Means = FULL, tests: 
     """The verdicts on many programs, each of which has one test; what only waits runs side by side."""
     tests = tests or (TEST,) * len(programs)
     asked = [RUNNER.Program("", program, (test,), "f") for program, test in zip(programs, tests, strict=True)]
-    return list(RUNNER.Sandbox(8 if limits is AT_ONCE else 2, *means).run(asked, limits))
+    return list(RUNNER.Sandbox(8 if limits is AT_ONCE else 1, *means).run(asked, limits))
 
 
 @pytest.mark.parametrize("number", range(len(FAILING)), ids=[why for _, why in FAILING])
@@ -153,7 +152,7 @@ def faked(name: str) -> dict[str, Any]:
     tests = (TEST, "assert f(5) == 6")
     tricks = FAKES if THOROUGH or name == "full" else OUTSIDE
     programs = [RUNNER.Program("", FAKES[trick], tests, "f") for trick in tricks]
-    return dict(zip(tricks, RUNNER.Sandbox(2, *MEANS[name]).run(programs, SHORT), strict=True))
+    return dict(zip(tricks, RUNNER.Sandbox(1, *MEANS[name]).run(programs, SHORT), strict=True))
 
 
 # Each trick with all means there are, and what the means decide of with each of them.
@@ -307,14 +306,20 @@ EVERYDAY = [
 ]
 
 
-@pytest.mark.parametrize(
-    "number",
-    range(len(EVERYDAY)),
-    ids=["numpy", "asyncio", "dataclass", "future", "pickle", "stdlib", "thread", "system", "main"],
-)
-@each_kernel
-def test_ordinary_python_works(number: int, means: Means) -> None:
-    assert at_once(tuple(EVERYDAY), LONG, means)[number] == RUNNER.Verdict(1)
+KINDS = ["numpy", "asyncio", "dataclass", "future", "pickle", "stdlib", "thread", "system", "main"]
+
+
+def everyday(name: str) -> dict[str, str]:
+    """Where no rule limits what may be read, numpy is as readable as the rest: in CI alone it is imported there too."""
+    programs = dict(zip(KINDS, EVERYDAY, strict=True))
+    return {kind: text for kind, text in programs.items() if THOROUGH or (name, kind) != ("no-landlock", "numpy")}
+
+
+@pytest.mark.parametrize(("name", "kind"), [(name, kind) for name in MEANS for kind in everyday(name)])
+def test_ordinary_python_works(name: str, kind: str) -> None:
+    programs = everyday(name)
+    verdicts = at_once(tuple(programs.values()), LONG, MEANS[name])
+    assert dict(zip(programs, verdicts, strict=True))[kind] == RUNNER.Verdict(1)
 
 
 def test_the_order_of_a_set_is_the_same_in_every_run() -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 from packs import prepare
+from shared import shared_templates
 from tool_tasks import judge, make_docs
 
 from meta_eval.base.errors import DataError, SourceError
@@ -89,8 +91,17 @@ def test_of_torch_hub_the_repository_and_the_model_count(tmp_path: Path) -> None
 _TASK = "meta_gorilla_api_bench__torchub"
 
 
-def test_the_database_is_a_file_of_the_pack_and_not_of_its_docs(tmp_path: Path) -> None:
-    pack = prepare(tmp_path / "pack", _TASK)
+@pytest.fixture(scope="module")
+def templates(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(shared_templates(tmp_path_factory, "tools"))
+
+
+@pytest.fixture(scope="module")
+def pack(tmp_path_factory: pytest.TempPathFactory, templates: str) -> Path:
+    return prepare(tmp_path_factory.mktemp("gorilla") / "pack", _TASK, template_dir=templates)
+
+
+def test_the_database_is_a_file_of_the_pack_and_not_of_its_docs(pack: Path) -> None:
     rows = [json.loads(line) for line in (pack / "tools" / "gorilla_torchhub.jsonl").open(encoding="utf-8")]
     assert {tuple(row) for row in rows} == {("domain", "api_call")}
     manifest = json.loads((pack / "manifest.json").read_text(encoding="utf-8"))
@@ -98,32 +109,36 @@ def test_the_database_is_a_file_of_the_pack_and_not_of_its_docs(tmp_path: Path) 
     assert manifest["originals"]["gorilla_torchhub"]["id"] == "sample/originals/gorilla_torchhub"
 
 
-def test_a_checkout_of_the_repository_serves_as_the_original(tmp_path: Path) -> None:
+def test_a_checkout_of_the_repository_serves_as_the_original(tmp_path: Path, templates: str) -> None:
     folder = tmp_path / "checkout" / "data" / "api"
     folder.mkdir(parents=True)
     for name, domain in (("torchhub_api", "right"), ("huggingface_api", "other")):
         entry = {"domain": domain, "api_call": "torch.hub.load(model='m')", "functionality": "left out"}
         (folder / f"{name}.jsonl").write_text(json.dumps(entry) + "\n", encoding="utf-8")
-    prepare(tmp_path / "pack", _TASK, originals={"gorilla_torchhub": {"id": str(tmp_path / "checkout")}})
+    originals = {"gorilla_torchhub": {"id": str(tmp_path / "checkout")}}
+    prepare(tmp_path / "pack", _TASK, template_dir=templates, originals=originals)
     table = (tmp_path / "pack" / "tools" / "gorilla_torchhub.jsonl").read_text(encoding="utf-8")
     assert json.loads(table) == {"domain": "right", "api_call": "torch.hub.load(model='m')"}
 
 
-def test_without_a_database_nothing_is_prepared(tmp_path: Path) -> None:
+def test_without_a_database_nothing_is_prepared(tmp_path: Path, templates: str) -> None:
     other = tmp_path / "other" / "huggingface_api.jsonl"
     other.parent.mkdir()
     other.write_text('{"a": 1}\n', encoding="utf-8")
-    with pytest.raises(SourceError, match="torchhub_api"):
-        prepare(tmp_path / "pack", _TASK, originals={"gorilla_torchhub": {"id": str(other.parent)}})
-    with pytest.raises(DataError, match="should hold domain, api_call"):
-        prepare(tmp_path / "pack", _TASK, originals={"gorilla_torchhub": {"id": str(other)}})
+    for place, error, message in (
+        (other.parent, SourceError, "torchhub_api"), (other, DataError, "should hold domain, api_call"),
+    ):  # fmt: skip
+        with pytest.raises(error, match=message):
+            prepare(
+                tmp_path / "pack", _TASK, template_dir=templates, originals={"gorilla_torchhub": {"id": str(place)}}
+            )
     assert not (tmp_path / "pack").exists()
 
 
-def test_a_pack_without_its_database_stops_before_anything_is_generated(tmp_path: Path) -> None:
+def test_a_pack_without_its_database_stops_before_anything_is_generated(pack: Path, tmp_path: Path) -> None:
     from lm_eval.tasks import TaskManager
 
-    pack = prepare(tmp_path / "pack", _TASK)
-    (pack / "tools" / "gorilla_torchhub.jsonl").unlink()
+    without = Path(shutil.copytree(pack, tmp_path / "pack"))
+    (without / "tools" / "gorilla_torchhub.jsonl").unlink()
     with pytest.raises(ValueError, match="gorilla_torchhub.jsonl is missing"):
-        TaskManager(include_path=str(pack), include_defaults=False).load_task_or_group([_TASK])
+        TaskManager(include_path=str(without), include_defaults=False).load_task_or_group([_TASK])

@@ -6,7 +6,6 @@ import io
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from fakehub import FakeHub, sha256
+from forked import Forked
 from marks import thorough
 
 from meta_eval.base.errors import SourceError
@@ -436,16 +436,13 @@ except SourceError as error:
 def run(home: Path, *args: str, **environment: str) -> tuple[object, str]:
     """What the driver prints, and its stderr."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "HUGGING"))}
-    done = subprocess.run(
-        [sys.executable, "-c", DRIVER, *args],
-        env={**kept, "HF_HOME": str(home), "HF_TOKEN": SECRET, **environment},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
-    assert SECRET not in done.stdout + done.stderr
-    return json.loads(done.stdout), done.stderr
+    words = ["-c", DRIVER, *args]
+    ours = {**kept, "HF_HOME": str(home), "HF_TOKEN": SECRET, **environment}
+    driver = Forked(words, ".", subprocess.PIPE, ours, parent="light")
+    out, error = driver.communicate(60)
+    assert driver.wait() == 0, error
+    assert SECRET not in out + error
+    return json.loads(out), error
 
 
 @thorough

@@ -336,7 +336,7 @@ def test_no_answer_makes_a_filter_fail(answer: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "answer", ["The best answer is " * 4000, " " * 60000, "\\boxed{" * 20000, "answer:" + "*" * 60000]
+    "answer", ["The best answer is " * 4000, " " * 60000, "\\boxed{" * 8000, "answer:" + "*" * 60000]
 )
 def test_long_answers_take_no_time(answer: str) -> None:
     import time
@@ -344,4 +344,4 @@ def test_long_answers_take_no_time(answer: str) -> None:
     start = time.process_time()
     for task in ("meta_arc_challenge_instruct", "meta_gpqa_diamond", "meta_mmlu_pro_pretrain"):
         extract(task, answer)
-    assert time.process_time() - start < 5
+    assert time.process_time() - start < 1

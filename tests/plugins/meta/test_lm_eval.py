@@ -14,9 +14,11 @@ from typing import Any
 import pytest
 from golden import all_tasks, prepare_sample, replay, verdicts
 from marks import each, thorough
+from packs import prepare, some_templates
 from places import GOLDEN, THOROUGH
 from shared import whole_pack, whole_replay
 
+from meta_eval.pack.manifest import read_manifest
 from meta_eval.plugins.meta.source import sample as embedded
 
 TASKS = all_tasks()
@@ -63,9 +65,13 @@ def test_every_metric_is_a_number(task: str, replayed: dict[str, Any]) -> None:
 
 
 def test_groups_hold_their_tasks(tmp_path: Path) -> None:
-    manifest = prepare_sample(tmp_path / "work_dir", ["meta_instruct", "meta_pretrain"])
-    names = replay(tmp_path / "work_dir", ["meta_instruct", "meta_pretrain"], docs=1)
-    assert set(manifest.groups["meta_instruct"]) | set(manifest.groups["meta_pretrain"]) == set(names["samples"])
+    asked = ["meta_instruct", "meta_pretrain"]
+    templates = some_templates(tmp_path, *(f"{name}.yaml" for name in asked), "gpqa", "mmlu", "mmlu_pro")
+    pack = prepare(tmp_path / "work_dir", ",".join(asked), template_dir=str(templates))
+    groups = read_manifest(pack).groups
+    names = replay(pack, asked, docs=1)
+    assert len(groups["meta_instruct"]) > 1 and len(groups["meta_pretrain"]) > 1
+    assert set(groups["meta_instruct"]) | set(groups["meta_pretrain"]) == set(names["samples"])
 
 
 def test_the_name_of_the_recipe_works_in_lm_eval(moved_pack: Path) -> None:

@@ -123,6 +123,15 @@ def test_a_process_that_hangs_or_is_killed_costs_its_own_verdict_alone(pool: Any
     assert [grade for grade in again if grade.failure] == []
 
 
+def test_a_verdict_is_asked_for_once(grader: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = grader._grader()
+    first = asked.grade("sympy", "2", "4/2")
+    asked.close()
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    assert first == asked.grade("sympy", "2", "4/2") == (True, None)
+    assert "does not start" in asked.grade("sympy", "2", "6/3").failure
+
+
 ASK = """
 import sys, time
 sys.path.insert(0, {helpers!r})

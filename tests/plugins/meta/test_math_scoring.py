@@ -473,15 +473,6 @@ def test_a_process_that_cannot_have_the_memory_is_a_failure_not_a_crash() -> Non
     assert verdict.failure
 
 
-def test_a_verdict_is_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    grader = inner_module(TEMPLATE / "math_grader.py").Grader(limit_s=5.0)
-    first = grader.grade("sympy", "2", "4/2")
-    grader.close()
-    monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    assert first == grader.grade("sympy", "2", "4/2") == (True, None)
-    assert "does not start" in grader.grade("sympy", "2", "6/3").failure
-
-
 def test_an_antlr_that_sympy_refuses_stops_the_task_at_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     record = tmp_path / "antlr4_python3_runtime-4.13.2.dist-info" / "METADATA"
     record.parent.mkdir()

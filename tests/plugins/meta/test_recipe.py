@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from command import cli
+from packs import some_templates
 from places import TEMPLATES
 
 _CONFIG = """\
@@ -52,6 +53,7 @@ def test_its_configuration_works_unchanged_and_one_note_names_the_templates_that
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("lm_eval --model vllm ")
     assert done.stderr.count("meta_template holds the templates of Meta's recipe: using the shipped templates") == 1
+    assert "another name" not in done.stderr
 
 
 @pytest.mark.parametrize("words", [("tasks",), ("tasks", "show", "meta_gpqa")])
@@ -77,19 +79,15 @@ def test_a_name_of_the_recipe_that_is_another_here_gets_one_note() -> None:
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("note: meta_mmlu is another name of meta_mmlu_pretrain") == 1
     assert " --tasks meta_mmlu_pretrain " in done.stdout
-    assert "another name" not in cli("prepare", "--set", "evals_dataset=sample", "--set", "tasks=meta_gpqa").stderr
 
 
-def test_several_copies_are_noted_with_what_serves_them_and_what_the_command_needs() -> None:
-    done = cli("prepare", *_SAMPLE, "--set", "data_parallel_size=4")
+def test_several_copies_and_a_tokenizer_folder_that_is_missing_are_noted_with_what_helps() -> None:
+    copies, folder = "data_parallel_size=4", "tokenizer=/nonexistent/tokenizer"
+    done = cli("prepare", *_SAMPLE, "--set", copies, "--set", folder)
     note = " ".join(done.stderr.split())
     assert "`meta-eval run` serves the 4 copies itself" in note
     assert "prepare again with `--set data_parallel_size=1 --set tensor_parallel_size=4`" in note
-
-
-def test_a_tokenizer_folder_that_is_missing_is_noted() -> None:
-    done = cli("prepare", *_SAMPLE, "--set", "tokenizer=/nonexistent/tokenizer")
-    assert "tokenizer: there is no folder /nonexistent/tokenizer on this machine" in " ".join(done.stderr.split())
+    assert "tokenizer: there is no folder /nonexistent/tokenizer on this machine" in note
 
 
 def test_init_writes_nothing_into_the_folder_and_says_that_prepare_works(recipe: Path) -> None:
@@ -115,10 +113,11 @@ def test_init_writes_a_configuration_beside_the_folder_if_there_is_none(recipe: 
 
 
 def test_where_the_shipped_templates_were_added_the_mixture_is_named_with_the_way_out() -> None:
-    shutil.copytree(TEMPLATES, "shipped")
-    shutil.copytree("meta_template", "shipped", dirs_exist_ok=True)
+    Path("shipped").mkdir()
+    shipped = some_templates(Path("shipped"), "bbh", "gpqa", "mmlu")
+    shutil.copytree("meta_template", shipped, dirs_exist_ok=True)
     shutil.rmtree("meta_template")
-    Path("shipped").rename("meta_template")
+    shipped.rename("meta_template")
     for words in (("prepare", *_SAMPLE), ("init",), ("tasks",)):
         done = cli(*words)
         assert done.returncode == 2, words

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 from command import cli
+from golden import shipped
+from marks import few
 from places import REPOSITORY, TEMPLATES
 from rows import make_row, write_rows
 
@@ -24,7 +26,7 @@ def test_json_lists_every_task_with_all_that_is_known() -> None:
     done = cli("tasks", "--json")
     assert cli("tasks", "list", "--json").stdout == done.stdout
     listed = {line["task"]: line for line in json.loads(done.stdout)}
-    assert set(listed) == set(read_templates(TEMPLATES).tasks)
+    assert set(listed) == set(shipped().tasks)
     pro = listed["meta_mmlu_pro_instruct"]
     assert (pro["subset"], pro["shots"], pro["max_gen_toks"], pro["row_format"]) == ("mmlu_pro", "5", 1024, "verified")
     assert pro["metric"] == "exact_match_macro,strict-match"
@@ -97,16 +99,16 @@ def test_show_of_an_unknown_task_names_the_nearest(word: str, near: str) -> None
     assert f"did you mean {near}" in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("like", "source"),
-    [
-        ("mmlu_pro", "meta_mmlu_pro_instruct"),
-        ("meta_bbh", "meta_bbh"),
-        ("meta_math", "meta_math"),
-        ("meta_mmlu_pretrain", "meta_mmlu_pretrain"),
-        ("meta_ifeval", "meta_ifeval"),
-    ],
-)
+LIKE = [
+    ("mmlu_pro", "meta_mmlu_pro_instruct"),
+    ("meta_bbh", "meta_bbh"),
+    ("meta_math", "meta_math"),
+    ("meta_mmlu_pretrain", "meta_mmlu_pretrain"),
+    ("meta_ifeval", "meta_ifeval"),
+]
+
+
+@pytest.mark.parametrize(("like", "source"), few(LIKE, 2))
 def test_a_new_task_is_a_template_at_once(like: str, source: str) -> None:
     done = cli("tasks", "new", "mine", "--subset", "riddles", "--like", like)
     assert done.returncode == 0, done.stderr
@@ -118,7 +120,7 @@ def test_a_new_task_is_a_template_at_once(like: str, source: str) -> None:
         (),
         {},
     )
-    original = read_templates(TEMPLATES).tasks[source].settings
+    original = shipped().tasks[source].settings
     changed = ("task", "tag", "dataset_name", "metadata")
     assert {k: v for k, v in task.settings.items() if k not in changed} == {
         k: v for k, v in original.items() if k not in changed

@@ -23,8 +23,8 @@ NAMES = [f"d{place}" for place in range(1000)]
 
 def past(values: Sequence[float], night: int = 1, model: str = "org/model", task: str = "t") -> PastRun:
     docs = dict(zip(NAMES, values, strict=False))
-    tasks = {task: TaskVerdicts(metric="exact_match,none", docs=docs)}
-    return PastRun(time=f"2026-01-{night:02}T03:00:00Z", name=f"c{night}", model=model, tasks=tasks)
+    tasks = {task: TaskVerdicts.model_construct(metric="exact_match,none", docs=docs)}
+    return PastRun.model_construct(time=f"2026-01-{night:02}T03:00:00Z", name=f"c{night}", model=model, tasks=tasks)
 
 
 def draw(rng: np.random.Generator, runs: int, docs: int, flips: float, shift: float = 0.0) -> list[list[float]]:

@@ -169,7 +169,7 @@ def asked_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
         no_engine(patch)
         patch.chdir(folder)
         model_folder(folder / "m")
-        pack = prepare(folder / "work_dir", "meta_mmlu_pro_instruct", model_name="m")
+        pack = prepare(folder / "work_dir", "meta_mmlu_pro_instruct", model_name="m", limit=8)
         done = cli("fidelity", str(pack), "--output", "out", "--json")
     assert done.returncode == 0, done.stderr
     (folder / "base.parquet").write_bytes((folder / json.loads(done.stdout)["table"]).read_bytes())

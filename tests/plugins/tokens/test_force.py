@@ -205,16 +205,16 @@ def test_what_does_not_fit_is_not_asked_and_said(pack: Path, client: type[FakeCl
 
 
 def test_more_likely_tokens_are_asked_for_anew_and_fewer_are_not(pack: Path, client: type[FakeClient]) -> None:
-    measure(pack=pack, tasks=[TEXTS])
+    measure(pack=pack, tasks=[TEXTS], docs=4)
     total = len(client.asked)
-    done = measure(pack=pack, tasks=[TEXTS], top_k=3)
+    done = measure(pack=pack, tasks=[TEXTS], docs=4, top_k=3)
     assert len(client.asked) == 2 * total
     assert done.tables is not None and done.tables.texts is not None
     first = next(iter(read_tokens(done.tables.texts)))
     assert first.top_k_ids is not None and first.top_k_logprobs is not None
     assert first.top_k_ids.shape == first.top_k_logprobs.shape == (len(first.token_ids), 3)
     assert (first.top_k_ids[:, 0] == first.top_ids).all()
-    measure(pack=pack, tasks=[TEXTS], top_k=2)
+    measure(pack=pack, tasks=[TEXTS], docs=4, top_k=2)
     assert len(client.asked) == 2 * total
 
 
@@ -227,7 +227,7 @@ def test_a_backend_that_says_nothing_of_tokens_is_refused_before_it_starts(
     ):
         measure(pack=pack, overrides=["backend=sglang"])
     assert client.made == []
-    assert measure(pack=pack, tasks=[CHOICES], overrides=["backend=sglang"]).asked > 0, (
+    assert measure(pack=pack, tasks=[CHOICES], docs=2, overrides=["backend=sglang"]).asked > 0, (
         "of choices a sum is all that is wanted"
     )
 
@@ -252,9 +252,9 @@ def test_the_table_of_another_selection_is_not_left_beside_it(pack: Path) -> Non
 
 def test_another_model_of_the_same_pack_has_a_table_of_its_own(pack: Path, tmp_path: Path) -> None:
     model_folder(tmp_path / "other", weights=b"others")
-    first = measure(pack=pack, tasks=[TEXTS])
+    first = measure(pack=pack, tasks=[TEXTS], docs=4)
     before = (pack / "manifest.json").read_bytes() if (pack / "manifest.json").exists() else b""
-    two = measure(pack=pack, tasks=[TEXTS], overrides=["model_name=other"])
+    two = measure(pack=pack, tasks=[TEXTS], docs=4, overrides=["model_name=other"])
     assert first.tables is not None and two.tables is not None
     assert first.tables.texts != two.tables.texts
     assert rows(first.tables.texts) == rows(two.tables.texts)
@@ -349,15 +349,15 @@ def test_probes_that_were_cut_off_are_asked_with_the_rest(whole: Whole, pack: Pa
 
 
 def test_of_shards_the_first_asks_the_probes(pack: Path) -> None:
-    first, second = (fidelity(pack=pack, tasks=[TEXTS], shard=(number, 2)) for number in range(2))
+    first, second = (fidelity(pack=pack, tasks=[TEXTS], docs=4, shard=(number, 2)) for number in range(2))
     assert first.probed > second.probed == 0
-    done = fidelity(pack=pack, tasks=[TEXTS], ask=False)
+    done = fidelity(pack=pack, tasks=[TEXTS], docs=4, ask=False)
     assert done.tables is not None and done.tables.texts is not None
     assert len(read_probes(done.tables.texts)) == first.probed
 
 
 def test_a_table_of_choices_alone_has_no_probes(pack: Path) -> None:
-    done = fidelity(pack=pack, tasks=[CHOICES])
+    done = fidelity(pack=pack, tasks=[CHOICES], docs=2)
     assert (done.probed, done.tables.probes if done.tables else 0) == (0, None)
 
 
@@ -384,8 +384,8 @@ def test_a_baseline_of_another_tokenizer_is_refused_before_anything_is_asked(
 
 def test_a_second_measurement_lies_beside_the_first_and_is_its_noise(pack: Path) -> None:
     with pytest.raises(UserError, match="--again: .*without --again first"):
-        measure(pack=pack, tasks=[TEXTS], again=True)
-    first, again = (measure(pack=pack, tasks=[TEXTS], again=twice).tables for twice in (False, True))
+        measure(pack=pack, tasks=[TEXTS], docs=4, again=True)
+    first, again = (measure(pack=pack, tasks=[TEXTS], docs=4, again=twice).tables for twice in (False, True))
     assert first and again and first.texts and again.texts
     assert again.texts.parent == first.texts.parent / "again"
     tables = [read_tokens(path) for path in (first.texts, again.texts)]
