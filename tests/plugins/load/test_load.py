@@ -14,11 +14,12 @@ from command import cli
 from forked import started
 from load_server import DOCS, Finished, load_server, read_levels, run_load
 from marks import thorough
+from places import THOROUGH
 
 
 def test_a_sound_server_whose_near_ties_turn_is_the_same(place: Path) -> None:
     with load_server(place / "model") as server:
-        tree = run_load(place, server, "--concurrency", "12", "--traffic", "0", code=0)
+        tree = run_load(place, server, "--concurrency", "12", *([] if THOROUGH else ["--traffic", "0"]), code=0)
     assert read_levels(tree) == {12: "same"}
     assert tree["near_tie_nats"] == 1.0
     counts = [level["counts"] for level in tree["levels"]]
