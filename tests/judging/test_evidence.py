@@ -149,7 +149,7 @@ def test_an_alarm_has_the_effect_of_its_kind(
         ({"above": 0.1, "beside": True}, None, None),
         ({"above": 0.04, "beside": True}, 20, True),
         ({"above": 0.04, "beside": True, "grave": 0.06}, 20, False),
-        ({"above": 0.06, "beside": True}, None, None),
+        ({"above": 0.05, "beside": True}, None, None),
     ],
 )
 def test_a_kind_with_a_rule_for_docs_is_raised_where_more_of_them_have_it(
@@ -166,6 +166,35 @@ def test_a_kind_with_a_rule_for_docs_is_raised_where_more_of_them_have_it(
     raised = [alarm for alarm in tree["alarms"] if alarm["kind"] == "right answers"]
     found = [(one["count"], one["of"], one["veto"]) for alarm in raised for one in alarm["tasks"] if one["run"] != "A"]
     assert found == ([] if count is None else [(count, 100, veto)])
+
+
+@pytest.mark.parametrize(
+    ("of_candidate", "unknown", "found"),
+    [
+        (False, 0, [("A", 20, 100)]),
+        (True, 0, []),
+        (False, 60, [("A", 20, 40), ("B", 15, 40)]),
+        (True, 60, [("B", 15, 40)]),
+    ],
+)
+def test_a_rule_may_be_of_the_candidate_alone_and_leave_out_docs_of_which_nothing_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, of_candidate: bool, unknown: int, found: list[Any]
+) -> None:
+    def is_right(doc: Any, filter_name: str) -> bool | None:
+        right = bool(doc.filter_results[filter_name].metrics["exact_match"] == 1)
+        return None if doc.doc_id >= 100 - unknown else right
+
+    kind = AlarmKind(
+        "right answers",
+        "They are right.",
+        docs=DocsAbove(is_right, 0.3 if unknown else 0.17, of_candidate=of_candidate),
+    )
+    offer(monkeypatch, right=type("Right", (Evidence,), {"alarm_kinds": (kind,)}))
+    for name, right in (("a", 20), ("b", 15)):
+        write_run(tmp_path / name, [1.0] * right + [0.0] * (100 - right))
+    tree = compare(tmp_path, "--max-drop", "5")[1]
+    raised = [alarm for alarm in tree["alarms"] if alarm["kind"] == "right answers"]
+    assert sorted((one["run"], one["count"], one["of"]) for alarm in raised for one in alarm["tasks"]) == found
 
 
 @pytest.mark.parametrize(("limit", "code"), [(60, 0), (40, 1)])

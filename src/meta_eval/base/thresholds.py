@@ -98,8 +98,9 @@ ROUNDING = 1e-9
 # change only in its last decimal.
 SAME_VERDICT = 1e-3
 
-# Alarms: shares of docs above which an alarm is raised. They are judgements, not measurements. A twentieth of
-# unreadable or cut answers matters more than most differences between models.
+# Alarms: shares of a run's docs above which an alarm is raised, for some kinds less the other side's share. They are
+# judgements, not measurements. A twentieth of unreadable or cut answers matters more than most differences between
+# models.
 ALARM_UNEXTRACTED = 0.05
 ALARM_LIMIT_HIT = 0.05
 # Empty answers and failed graders should almost never occur.

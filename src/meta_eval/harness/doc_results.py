@@ -125,7 +125,7 @@ class DocFigure:
     """Its name for people."""
 
     legend: str
-    """What it is, in full."""
+    """What it is, with its unit, which no cell shows."""
 
     read: Callable[[Mapping[str, Any], Sequence[str]], float | None]
     """Takes a sample of lm-eval and the texts of its answers, and gives a count, a size or a share; None where it is

@@ -133,18 +133,21 @@ class AlarmOccurrence:
 class DocsAbove:
     """A rule of an alarm: more than a share of the docs of a run have a fault."""
 
-    has: Callable[[DocResult, str], bool]
-    """Whether a doc has the fault. Takes the doc and the filter of the task's verdict."""
+    has: Callable[[DocResult, str], bool | None]
+    """Takes a doc and the filter of the task's verdict: whether the doc has the fault. A doc of which that is not known
+    (None) does not count."""
 
     above: float
     """The largest share of docs that raises no alarm."""
 
     grave: float = 0.0
-    """The largest share that does not forbid SHIP."""
+    """Above this share the alarm forbids SHIP; at 0 wherever it is raised."""
 
     beside: bool = False
-    """Whether the share of the run beside it is taken off first: of a candidate the baseline's, of a baseline the
-    candidate's."""
+    """Whether the share of the other side is taken off first. Without another side nothing is."""
+
+    of_candidate: bool = False
+    """Whether it is raised of the candidate alone. Else a baseline with more faults raises it too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +173,7 @@ class AlarmKind:
     """Whether it makes a comparison invalid, so that it says nothing about the model."""
 
     of_two_sides: bool = False
-    """Whether it is of both sides of a comparison together, and so never of one of them."""
+    """Whether it names neither A nor B. An alarm that compares both and blames the candidate is shown as B's."""
 
     docs: DocsAbove | None = None
     """The rule that raises it, where faults of docs do. Functions raise other kinds."""

@@ -38,7 +38,7 @@ from meta_eval.pack.manifest import TaskEntry
 
 def find_alarms(
     task: str, result: TaskRun, scored: ScoredRun, run: int, metric_key: str, *,
-    beside: ScoredRun | None, expected: float | None,
+    beside: ScoredRun | None, expected: float | None, is_candidate: bool = True,
 ) -> Iterator[RaisedAlarm]:  # fmt: skip
     """Find what is wrong with a run of a task.
 
@@ -48,9 +48,10 @@ def find_alarms(
         scored: All runs of the model.
         run: The index of the run.
         metric_key: The ``metric,filter`` of single verdicts.
-        beside: What the model stands beside: of a candidate the baseline, and of a baseline the candidate. What is as
-            frequent in its answers is no fault of this run.
+        beside: What the model stands beside: of a candidate the baseline, and of a baseline the candidate. Rules
+            with ``beside`` take off the share of its docs.
         expected: The score of a baseline, or the published one; None if neither is known.
+        is_candidate: Whether the run is the candidate's.
     """
     docs = scored.runs[run]
     if not docs:
@@ -58,14 +59,18 @@ def find_alarms(
     filter_name = metric_key.partition(",")[2]
     yield from find_task_origins(task, result.provenance.origins)
     for kind, rule in list_doc_rules():
-        count = _count(docs, rule, filter_name)
-        rate_beside = _count(beside.docs, rule, filter_name) / len(beside.docs) if beside and rule.beside else 0.0
-        if (more := count / len(docs) - rate_beside) > rule.above:
-            yield kind, AlarmOccurrence(task, None, count, len(docs), veto=more > rule.grave)
+        if rule.of_candidate and not is_candidate:
+            continue
+        count, known = _count(docs, rule, filter_name)
+        others, of = _count(beside.docs, rule, filter_name) if beside and rule.beside else (0, 0)
+        of = of or 1
+        more, all_pairs = count * of - others * known, known * of  # whole numbers: 7 % less 5 % are 2 %
+        if more > rule.above * all_pairs:
+            yield kind, AlarmOccurrence(task, None, count, known, veto=more > rule.grave * all_pairs)
     if bad := sum(doc.has_bad_likelihood for doc in docs):
         yield "likelihoods", AlarmOccurrence(task, None, bad, len(docs), veto=bad >= ALARM_BAD_LIKELIHOOD * len(docs))
     yield from _find_low_score(task, scored, run, metric_key, expected)
-    hit = _count(docs, OF_DOCS["limit"], filter_name)
+    hit, _ = _count(docs, OF_DOCS["limit"], filter_name)
     unknown = sum(doc.limit_hit is None and not doc.is_cut_thinking and doc.answer_tail != "" for doc in docs)
     if unknown and hit <= ALARM_LIMIT_HIT * len(docs) < hit + unknown:
         yield "cut unknown", AlarmOccurrence(task, None, unknown, len(docs), veto=False)
@@ -73,8 +78,10 @@ def find_alarms(
     yield from _find_unjudged_answers(task, result, docs, filter_name)
 
 
-def _count(docs: Sequence[DocResult], rule: DocsAbove, filter_name: str) -> int:
-    return sum(1 for doc in docs if rule.has(doc, filter_name))
+def _count(docs: Sequence[DocResult], rule: DocsAbove, filter_name: str) -> tuple[int, int]:
+    """The docs with a fault, and those of which it is known."""
+    marks = [rule.has(doc, filter_name) for doc in docs]
+    return sum(map(bool, marks)), len(marks) - marks.count(None)
 
 
 def count_changed_prompts(docs: Sequence[DocResult]) -> int:

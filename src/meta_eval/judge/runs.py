@@ -391,7 +391,9 @@ def _list_alarms_of_runs(pair: TaskPair) -> list[RaisedAlarm]:
     candidate = ScoredRun([newest.docs], newest.lower_is_better)
     assert pair.baseline is not None  # noqa: S101 (these are its runs)
     for number, task_run in enumerate(baseline_runs):
-        of_run = find_alarms(name, task_run, pair.baseline, number, metric_key, beside=candidate, expected=None)
+        of_run = find_alarms(
+            name, task_run, pair.baseline, number, metric_key, beside=candidate, expected=None, is_candidate=False
+        )
         alarms += [(kind, replace(alarmed, run="A")) for kind, alarmed in of_run]
     differences = _describe_differences(baseline_runs[0].provenance, newest.provenance, pair.pair_docs_of_run(0))
     if _compares_runs(pair):
