@@ -197,6 +197,18 @@ def test_a_rule_may_be_of_the_candidate_alone_and_leave_out_docs_of_which_nothin
     assert sorted((one["run"], one["count"], one["of"]) for alarm in raised for one in alarm["tasks"]) == found
 
 
+@pytest.mark.parametrize(
+    ("of_candidate", "beside", "raised"), [(True, True, False), (True, False, True), (False, True, True)]
+)
+def test_a_rule_of_what_the_candidate_has_more_needs_a_baseline(
+    sides: Path, monkeypatch: pytest.MonkeyPatch, of_candidate: bool, beside: bool, raised: bool
+) -> None:
+    kind = AlarmKind("any", "Any.", docs=DocsAbove(lambda *_: True, 0.5, beside=beside, of_candidate=of_candidate))
+    offer(monkeypatch, any=type("Any", (Evidence,), {"alarm_kinds": (kind,)}))
+    tree = json.loads(cli("report", "a", "--json", cwd=sides).stdout)
+    assert ("any" in [alarm["kind"] for alarm in tree["alarms"]]) is raised
+
+
 @pytest.mark.parametrize(("limit", "code"), [(60, 0), (40, 1)])
 def test_limits_take_the_conditions_of_plug_ins(
     sides: Path, monkeypatch: pytest.MonkeyPatch, limit: int, code: int

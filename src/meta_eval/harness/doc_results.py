@@ -125,11 +125,12 @@ class DocFigure:
     """Its name for people."""
 
     legend: str
-    """What it is, with its unit, which no cell shows."""
+    """What it is, with its unit, which no cell shows. It stands beside other legends, with a semicolon between."""
 
     read: Callable[[Mapping[str, Any], Sequence[str]], float | None]
-    """Takes a sample of lm-eval and the texts of its answers, and gives a count, a size or a share; None where it is
-    not known. A choice by likelihood has no texts. The text of an answer with tool calls is the JSON of its message."""
+    """Takes a sample of lm-eval and the texts of its answers, and gives a count, a size or a share: None where that is
+    not known, and 0 where there is none of it. A choice by likelihood has no texts. The text of an answer with tool
+    calls is the JSON of its message."""
 
     is_share: bool = False
     """Whether it is a share from 0 to 1, which is shown as a percentage."""

@@ -141,13 +141,15 @@ class DocsAbove:
     """The largest share of docs that raises no alarm."""
 
     grave: float = 0.0
-    """Above this share the alarm forbids SHIP; at 0 wherever it is raised."""
+    """Above this share the alarm forbids SHIP. At 0 it does wherever it is raised."""
 
     beside: bool = False
-    """Whether the share of the other side is taken off first. Without another side nothing is."""
+    """Whether the share of the other side is taken off first. Where nothing is known of its answers, nothing is taken
+    off."""
 
     of_candidate: bool = False
-    """Whether it is raised of the candidate alone. Else a baseline with more faults raises it too."""
+    """Whether the candidate alone raises it, and with ``beside`` only where the answers of the baseline are known. Else
+    a baseline with more faults raises it too."""
 
 
 @dataclass(frozen=True, slots=True)

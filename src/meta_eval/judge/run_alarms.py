@@ -59,10 +59,10 @@ def find_alarms(
     filter_name = metric_key.partition(",")[2]
     yield from find_task_origins(task, result.provenance.origins)
     for kind, rule in list_doc_rules():
-        if rule.of_candidate and not is_candidate:
-            continue
         count, known = _count(docs, rule, filter_name)
         others, of = _count(beside.docs, rule, filter_name) if beside and rule.beside else (0, 0)
+        if rule.of_candidate and (not is_candidate or (rule.beside and not of)):
+            continue
         of = of or 1
         more, all_pairs = count * of - others * known, known * of  # whole numbers: 7 % less 5 % are 2 %
         if more > rule.above * all_pairs:
