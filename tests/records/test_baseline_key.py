@@ -13,6 +13,7 @@ from noted import noted
 from packs import prepare
 from places import REPOSITORY, THOROUGH
 from recorded_runs import own_gsm8k, record
+from runs import read_lines, write_lines
 
 from meta_eval import compare, report, verify
 from meta_eval.base.errors import UserError
@@ -212,6 +213,20 @@ def test_several_runs_are_a_baseline_as_compare_has_it(three: Path, tmp_path: Pa
     assert (task.drop.value, task.interval) == (other.drop.value, other.interval)
 
 
+def test_of_several_runs_verify_tells_the_lowest_agreement(three: Path, tmp_path: Path) -> None:
+    shutil.copytree(three, tmp_path / "runs")
+    for number, changed in enumerate((1, 3, 2)):
+        (samples,) = (tmp_path / "runs" / f"run_{number}").rglob("samples_*.jsonl")
+        lines = read_lines(samples)
+        right, wrong = ([line for line in lines if line["exact_match"] == verdict] for verdict in (1, 0))
+        for line in (*right[:changed], *wrong[:changed]):  # as many of each, so that the score stays
+            line["exact_match"] = 1 - line["exact_match"]
+        write_lines(samples, lines)
+    tallies = verify(pack_of(tmp_path, tmp_path / "runs", ["run_*"])).tasks["gsm8k"].tallies
+    assert tallies is not None
+    assert (tallies.total.compared, tallies.total.agreed) == (DOCS, DOCS - 6)
+
+
 def test_a_run_that_cannot_be_read_leaves_the_others(three: Path, tmp_path: Path) -> None:
     shutil.copytree(three, tmp_path / "runs")
     (samples,) = (tmp_path / "runs" / "run_1").rglob("samples_*.jsonl")
@@ -259,5 +274,11 @@ def test_a_run_of_far_fewer_docs_is_left_out_and_alone_says_why_nothing_is_compa
         pack = pack_of(tmp_path / "list", three, ["run_0", str(tmp_path / "few"), "run_2"])
     assert [Path(run.name).name for run in read_manifest(pack).tasks["gsm8k"].baseline] == ["run_0", "run_2"]
     assert any(f"few has 13 docs, another {DOCS}" in note for note in notes)
-    (task,) = report([three / "run_1"], pack=pack_of(tmp_path, three, [str(tmp_path / "few")])).tasks
+    with noted() as notes:
+        pack = pack_of(tmp_path, three, [str(tmp_path / "few")])
+    assert f"gsm8k: the baseline has no answer to {DOCS - 13} of {DOCS} docs" in notes
+    with noted() as notes:
+        pack_of(tmp_path / "whole", three, ["run_0"])
+    assert not any("has no answer to" in note for note in notes)
+    (task,) = report([three / "run_1"], pack=pack).tasks
     assert task.not_compared_reason == f"only 13 of {DOCS} docs have a recorded answer"
