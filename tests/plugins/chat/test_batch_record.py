@@ -23,7 +23,7 @@ from meta_eval.ask.request import Request, read_conversation
 from meta_eval.base.errors import UserError
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.pack.records.format import Place
-from meta_eval.plugins.chat.batch_record import BatchFormat
+from meta_eval.plugins.chat.batch_format import BatchFormat
 from meta_eval.plugins.chat.chat_body import make_chat_body
 from meta_eval.plugins.chat.chat_docs import split_bodies
 

@@ -1,4 +1,4 @@
-"""The record format of batch files: what a chat endpoint was asked, and what it answered.
+"""Batch files as a record: what a chat endpoint was asked, and what it answered.
 
 Right is what the file of golds says. Without it, right is what the record itself answered, so that a score is the
 agreement with the record.
@@ -23,7 +23,6 @@ from meta_eval.plugins.chat.batch_pairs import (
 from meta_eval.plugins.chat.chat_docs import ChatGrading, choose_grading, split_bodies
 from meta_eval.sockets import (
     ALL,
-    SURE,
     WARNING_TEXTS,
     ChatChoice,
     ChatCompletion,
@@ -36,8 +35,6 @@ from meta_eval.sockets import (
     RecordedDocs,
     RecordedTask,
     RecordEntry,
-    RecordFormat,
-    SourceError,
     format_json,
     hash_file,
     hash_text,
@@ -50,21 +47,6 @@ METRIC = "exact_match,none"
 
 # The graders of chat answers, which packs contain.
 _GRADERS = Path(__file__).with_name("assets") / "chat"
-
-
-class BatchFormat(RecordFormat):
-    """Pairs of batch files: requests to a chat endpoint, and their results. A pair is a task."""
-
-    name = "batch"
-    reads = "batch files with their requests"
-
-    def detect(self, place: Place) -> float:
-        return SURE if place.path is not None and find_batch_files(place.path, place.files) else 0
-
-    def open_run(self, place: Place, run: str | None, names: Sequence[str]) -> Record:  # noqa: ARG002
-        if run is not None:
-            raise SourceError(f"{place.name} holds no runs with a time", where="evals_run", hint="Set it to null")
-        return BatchRecord(place)
 
 
 class BatchRecord(Record):

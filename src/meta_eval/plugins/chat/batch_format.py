@@ -1,0 +1,46 @@
+"""The record format of batch files. What reads them is imported where a place has some."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from meta_eval.sockets import SURE, Place, Record, RecordFormat, SourceError, open_regular
+
+# A first line that is longer is read whole.
+_PEEKED = 2**16
+_GZIP = b"\x1f\x8b"
+
+
+class BatchFormat(RecordFormat):
+    """Pairs of batch files: requests to a chat endpoint, and their results. A pair is a task."""
+
+    name = "batch"
+    reads = "batch files with their requests"
+
+    def detect(self, place: Place) -> float:
+        if place.path is None:
+            return 0
+        own = [place.path] if place.path.is_file() else [place.path / file for file in place.files]
+        if not any(file.suffix == ".jsonl" and _may_be_batch(file) for file in own):
+            return 0
+        from meta_eval.plugins.chat.batch_pairs import find_batch_files
+
+        return SURE if find_batch_files(place.path, place.files) else 0
+
+    def open_run(self, place: Place, run: str | None, names: Sequence[str]) -> Record:  # noqa: ARG002
+        from meta_eval.plugins.chat.batch_record import BatchRecord
+
+        if run is not None:
+            raise SourceError(f"{place.name} holds no runs with a time", where="evals_run", hint="Set it to null")
+        return BatchRecord(place)
+
+
+def _may_be_batch(file: Path) -> bool:
+    """Whether the first line may have a custom_id, as every line of a batch file."""
+    try:
+        with open_regular(file) as opened:
+            begin = opened.read(_PEEKED).lstrip()
+    except OSError:
+        return False
+    return b"custom_id" in begin or b"\n" not in begin or begin.startswith(_GZIP)
