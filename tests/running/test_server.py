@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import json
 import re
@@ -9,6 +10,7 @@ import signal
 import subprocess
 import threading
 import time
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -102,6 +104,15 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> House:
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("meta_eval.ask.transport._FIRST", 0.02)
     monkeypatch.setattr("meta_eval.ask.client.ROUNDS", (0, 0, 0))
+
+
+def test_a_run_leaves_no_thread_and_no_open_loop(house: House, tmp_path: Path) -> None:
+    with FakeServer() as server, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ResourceWarning)
+        assert house.run(server, output=tmp_path, only=TEXTS).returncode == 0
+        gc.collect()
+    assert [str(warning.message) for warning in caught if "event loop" in str(warning.message)] == []
+    assert "servers" not in {thread.name for thread in threading.enumerate()}
 
 
 @pytest.mark.parametrize("fault", few(["busy", "another order", "broken", "half", "cut"], 3))
