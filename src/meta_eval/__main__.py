@@ -26,10 +26,11 @@ def main() -> None:
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")
     # Docs and samples are hundreds of thousands of objects without cycles. Searching them would be a waste.
     gc.set_threshold(100_000, 20, 20)
+    from meta_eval.base.interrupts import take_interrupts
     from meta_eval.cli import main as run
 
     if early:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        take_interrupts()
     try:
         run()
     except SystemExit as end:

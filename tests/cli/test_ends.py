@@ -116,6 +116,23 @@ def test_an_interrupt_while_modules_are_imported(after: float) -> None:
 
 
 @pytest.mark.plugin("meta")
+@pytest.mark.parametrize(
+    "then", ["raise RuntimeError('half made')", "raise UserError('half made')", "raise SystemExit(3)"]
+)
+def test_what_fails_because_a_library_swallowed_an_interrupt_is_the_interrupt(then: str) -> None:
+    swallowing = (
+        "import os, signal, sys, time\nfrom meta_eval.sockets import UserError\n"
+        "import meta_eval.plugins.meta.listing as listing\n"
+        "class Library:\n    def __del__(self):\n        os.kill(os.getpid(), signal.SIGINT)\n        time.sleep(9)\n"
+        f"def fail(*_, **__):\n    Library()\n    {then}\n"
+        "listing.list_tasks = fail\nsys.argv = ['meta-eval', 'tasks', '--evals-dataset', 'sample']\n"
+        "import meta_eval.__main__ as script\nscript.main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", swallowing], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "interrupted: no file is half-written\n")
+
+
+@pytest.mark.plugin("meta")
 def test_a_bug_leaves_a_report_without_data(tmp_path: Path) -> None:
     secret = "hf_secretsecretsecret"
     broken = (

@@ -78,7 +78,9 @@ def report_end(code: object) -> None:
     _code = code if isinstance(code, int) else int(code is not None)
     if _report is None:
         return
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # that is the watching process's from now on
+    while signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # that is the watching process's from now on
+        with contextlib.suppress(KeyboardInterrupt):  # it came at this moment, and the work is done
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
     waited_for = []
     if _told:
         import faulthandler

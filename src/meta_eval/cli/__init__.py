@@ -17,6 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from meta_eval.base.errors import UserError, refused
+from meta_eval.base.interrupts import was_interrupted
 from meta_eval.base.logs import log
 from meta_eval.base.version import __version__
 from meta_eval.cli.streams import print_result
@@ -188,6 +189,8 @@ def _run() -> int:  # noqa: PLR0911 (one for each way to end)
     except BaseException as error:
         from meta_eval.cli import bug
 
+        if was_interrupted():
+            return _interrupted()
         fault = _find_fault(error)
         return _end(fault) if fault else bug.tell_bug(error)
 
@@ -203,6 +206,8 @@ def _find_fault(error: BaseException) -> str | None:
 def _end(message: str) -> int:
     from meta_eval.cli.console import err
 
+    if was_interrupted():
+        return _interrupted()
     err.print(f"error: {message}", style="bold red", soft_wrap=True)
     return 2
 
