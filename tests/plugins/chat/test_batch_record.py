@@ -84,9 +84,18 @@ def test_a_pair_is_a_task_named_like_its_requests(pack: Path) -> None:
     assert verify(pack).passed
 
 
-def test_a_results_file_is_read_with_the_requests_beside_it(pair: Path) -> None:
-    write(pair / "other.jsonl", results("other", n3="8"))
-    assert read_manifest(made(pair / "other.jsonl")).tasks["words"].model == "other"
+@pytest.mark.parametrize("name", ["other.jsonl", "other.txt", "other"])
+def test_a_results_file_is_read_with_the_requests_beside_it(name: str, pair: Path) -> None:
+    write(pair / name, results("other", n3="8"))
+    assert read_manifest(made(pair / name)).tasks["words"].model == "other"
+
+
+def test_a_first_line_is_read_to_its_end_wherever_its_custom_id_stands(pair: Path) -> None:
+    lines = [json.loads(line) for line in (pair / "words_requests.jsonl").read_text(encoding="utf-8").splitlines()]
+    long = [{"note": "word " * 20_000, **{key: line[key] for key in sorted(line)}} for line in lines]
+    write(pair / "words_requests.jsonl", long)
+    write(pair / "output.jsonl", [])
+    assert BatchFormat().detect(Place(str(pair), pair)) > 0
 
 
 def test_other_files_are_no_batch_files(tmp_path: Path) -> None:

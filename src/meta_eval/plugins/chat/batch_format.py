@@ -21,8 +21,8 @@ class BatchFormat(RecordFormat):
     def detect(self, place: Place) -> float:
         if place.path is None:
             return 0
-        own = [place.path] if place.path.is_file() else [place.path / file for file in place.files]
-        if not any(file.suffix == ".jsonl" and _may_be_batch(file) for file in own):
+        below = [place.path / file for file in place.files if file.endswith(".jsonl")]
+        if not any(map(_may_be_batch, [place.path] if place.path.is_file() else below)):
             return 0
         from meta_eval.plugins.chat.batch_pairs import find_batch_files
 
