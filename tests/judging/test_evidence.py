@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import math
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -247,7 +248,6 @@ def test_a_run_alone_is_seen_with_its_folders(sides: Path, monkeypatch: pytest.M
         (type("Some", (Facts,), {"find": lambda *_: 1 / 0, "__module__": "some"}), "ZeroDivisionError"),
         (with_rule(DocsAbove(lambda *_: 1 / 0, 0.1)), "some:Thing (ZeroDivisionError)"),
         (with_rule(DocsAbove(5, 0.1)), "some:Thing (TypeError)"),  # type: ignore[arg-type]
-        (with_rule(DocsAbove(lambda *_: True, "much")), "some:Thing (TypeError)"),  # type: ignore[arg-type]
     ],
 )
 def test_a_fault_of_evidence_is_an_error_that_names_it(
@@ -271,6 +271,9 @@ def test_a_fault_of_evidence_is_an_error_that_names_it(
         (type("Some", (Facts,), {"conditions": ("odd",)}), "conditions holds str and no Condition"),
         (with_rule(0.1), "docs of the alarm 'odd' is a float and no DocsAbove"),
         (with_rule(DocsAbove), "docs of the alarm 'odd' is a type and no DocsAbove"),
+        (with_rule(DocsAbove(bool, "much")), "above of the alarm 'odd' is 'much' and no share"),  # type: ignore[arg-type]
+        (with_rule(DocsAbove(bool, math.nan)), "above of the alarm 'odd' is nan and no share"),  # type: ignore[arg-type]
+        (with_rule(DocsAbove(bool, 0.1, 2)), "grave of the alarm 'odd' is 2 and no share"),  # type: ignore[arg-type]
     ],
 )
 def test_evidence_that_cannot_be_loaded_is_a_note_and_stops_nothing(

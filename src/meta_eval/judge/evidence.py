@@ -169,8 +169,15 @@ def _list_wrong(evidence: Evidence) -> Iterator[str]:
             if not isinstance(each, kind)
         )
     for each in evidence.alarm_kinds:
-        if not isinstance(each.docs, DocsAbove | None):
-            yield f"docs of the alarm {each.name!r} is a {type(each.docs).__name__} and no DocsAbove"
+        rule = each.docs
+        if not isinstance(rule, DocsAbove | None):
+            yield f"docs of the alarm {each.name!r} is a {type(rule).__name__} and no DocsAbove"
+        elif rule is not None:
+            yield from (
+                f"{name} of the alarm {each.name!r} is {share!r} and no share from 0 to 1"
+                for name, share in (("above", rule.above), ("grave", rule.grave))
+                if not isinstance(share, int | float) or not 0 <= share <= 1  # NaN, too: it would never be raised
+            )
 
 
 def _check(name: str, evidence: Evidence, findings: Any) -> None:
