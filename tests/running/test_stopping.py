@@ -142,6 +142,16 @@ def test_a_copy_that_lost_much_is_stopped_early(
     assert len(client.asked) < 150
 
 
+def test_docs_that_fail_for_good_count_as_lost(
+    place: Path, evals: Path, client: type[FakeClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.fails = staticmethod(lambda request, _: "too long" if share(request.id) < 0.5 else None)
+    ran = decided(place, evals, monkeypatch, 0.0, margin=1.0)
+    assert ran.stopped is not None
+    assert ran.stopped.outcome == "DON'T SHIP"
+    assert len(set(client.asked)) < 150
+
+
 def test_docs_count_with_the_mean_of_a_baselines_runs(
     place: Path, evals: Path, client: type[FakeClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
