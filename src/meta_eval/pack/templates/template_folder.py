@@ -9,6 +9,7 @@ such a file, the shipped file is used, so a copied task folder works on its own.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
@@ -416,16 +417,23 @@ def _modules(reading: FolderReader, file: PurePosixPath) -> Iterator[PurePosixPa
         yield module
 
 
-def _companions(root: Path, folder: PurePosixPath) -> Iterable[PurePosixPath]:
-    for place in _places(root, folder):
-        for path in sorted(place.rglob("*")):
-            relative = folder / path.relative_to(place).as_posix()
-            if path.is_file() and not _hidden(relative) and path.suffix not in (".yaml", ".pyc"):
-                yield relative
+def _companions(root: Path, folder: PurePosixPath) -> Iterator[PurePosixPath]:
+    """The files of a folder but YAML and what is hidden. `os.walk` is several times quicker than `Path.rglob`."""
+    for place in () if _hidden(folder) else _places(root, folder):
+        for base, folders, names in os.walk(place):
+            folders[:] = [name for name in folders if not _is_hidden(name)]
+            inside = folder / os.path.relpath(base, place)
+            for name in names:
+                if not _is_hidden(name) and not name.endswith((".yaml", ".pyc")) and Path(base, name).is_file():
+                    yield inside / name
+
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith(".") or name == "__pycache__"
 
 
 def _hidden(file: PurePosixPath) -> bool:
-    return any(part.startswith(".") or part == "__pycache__" for part in file.parts)
+    return any(map(_is_hidden, file.parts))
 
 
 def locate_file(root: Path, file: PurePosixPath) -> Path:
