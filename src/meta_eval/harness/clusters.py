@@ -36,7 +36,7 @@ def make_content_keys(
         gold: The right answer as the task writes it.
         requests: Prompt, and settings or continuation, of each request.
     """
-    return tuple(_hash(*parts) for parts in list_content_parts(question_hash, prompt_hashes, gold, requests))
+    return tuple(hash_parts(*parts) for parts in list_content_parts(question_hash, prompt_hashes, gold, requests))
 
 
 def list_content_parts(
@@ -147,6 +147,7 @@ def _beyond(request: Sequence[Any], first: Sequence[Any]) -> list[str]:
     return parts if request[0] == first[0] else [str(request[0]), *parts]
 
 
-def _hash(*parts: str) -> str:
+def hash_parts(*parts: str) -> str:
+    """Make a key of what it is the hash of."""
     texts = [part.encode("utf-8", "surrogatepass") for part in parts]
     return hash_bytes(b"".join([b"%d:%b" % (len(text), text) for text in texts]))[:32]

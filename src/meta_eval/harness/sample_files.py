@@ -24,7 +24,14 @@ from typing import Any, BinaryIO, NamedTuple
 from meta_eval.base.errors import locating
 from meta_eval.base.inputs import describe_form, is_deep, open_regular
 from meta_eval.harness.chat_completion import has_open_reasoning, split_reasoning
-from meta_eval.harness.clusters import make_content_keys, make_given_key, make_missing_field_error, name_clusters
+from meta_eval.harness.clusters import (
+    hash_parts,
+    list_content_parts,
+    make_given_key,
+    make_missing_field_error,
+    name_clusters,
+    share_any,
+)
 from meta_eval.harness.doc_results import (
     MAX_SAMPLE_BYTES,
     DocResult,
@@ -368,6 +375,10 @@ def open_samples(
         raise ResultsError(f"cannot be read ({error.strerror})", where=str(path)) from None
 
 
+# What tells which docs are the same problem: parts of the doc, or the hash of some.
+_Problem = list[tuple[str, ...] | str]
+
+
 @dataclass(slots=True)
 class _SampleFileReading:
     """The state of reading a file."""
@@ -379,7 +390,7 @@ class _SampleFileReading:
     conflicting_ids: set[int] = field(default_factory=set)
     repeated: int = 0
     samples_seen: dict[int, int] = field(default_factory=dict)
-    keys: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    problems: dict[int, _Problem] = field(default_factory=dict)
     columns: set[str] = field(default_factory=set)
     task_digest: Any = field(default_factory=hashlib.sha256)
     all_hashed: bool = True
@@ -392,7 +403,7 @@ class _SampleFileReading:
         if first is None:
             doc.filter_results[filter_name] = answer
             self.docs[doc.doc_id] = doc
-            self.keys[doc.doc_id] = _cluster_keys(sample, doc)
+            self.problems[doc.doc_id] = _read_problem(sample, doc)
             self.columns.update(sample["doc"] if isinstance(sample["doc"], dict) else ())
         elif not doc.has_same_question_and_answer(first) or not _agree(first.filter_results.get(filter_name), answer):
             self.conflicting_ids.add(doc.doc_id)
@@ -433,7 +444,7 @@ class _SampleFileReading:
         complete = tuple(docs[doc_id] for doc_id in sorted(docs) if len(docs[doc_id].filter_results) == len(filters))
         if not complete:
             raise ResultsError("holds no complete doc", where=str(self.path), hint=hint)
-        for doc, cluster in zip(complete, name_clusters([self.keys[doc.doc_id] for doc in complete]), strict=True):
+        for doc, cluster in zip(complete, self._name_clusters(complete), strict=True):
             doc.cluster = cluster
         notes = []
         if self.repeated:
@@ -445,12 +456,23 @@ class _SampleFileReading:
         task_hash = self.task_digest.hexdigest() if self.all_hashed and not skipped else None
         return SamplesFile(self.path, complete, filters, self.repeated, skipped, task_hash, tuple(notes))
 
+    def _name_clusters(self, docs: Sequence[DocResult]) -> list[str | None]:
+        """Name the cluster of each doc. In most tasks none is given and no two docs are alike: no keys are needed."""
+        problems = [self.problems[doc.doc_id] for doc in docs]
+        if all(doc.cluster is None for doc in docs) and not share_any(problems):
+            return [None] * len(docs)
+        keys: list[list[str]] = []
+        for doc, problem in zip(docs, problems, strict=True):
+            given = [] if doc.cluster is None else [make_given_key(doc.cluster)]
+            keys.append(given + [part if isinstance(part, str) else hash_parts(*part) for part in problem])
+        return name_clusters(keys)
 
-def _cluster_keys(sample: Mapping[str, Any], doc: DocResult) -> tuple[str, ...]:
-    keys = make_content_keys(
-        doc.question_hash if sample["doc"] else "", doc.prompt_hashes, doc.gold, read_arguments(sample)
-    )
-    return keys if doc.cluster is None else (make_given_key(doc.cluster), *keys)
+
+def _read_problem(sample: Mapping[str, Any], doc: DocResult) -> _Problem:
+    """What `make_content_keys` makes the keys of a doc of. Parts with more than a hash and the answer may be long."""
+    question_hash = doc.question_hash if sample["doc"] else ""
+    parts = list_content_parts(question_hash, doc.prompt_hashes, doc.gold, read_arguments(sample))
+    return [part if len(part) <= 2 else hash_parts(*part) for part in parts]
 
 
 def _agree(first: FilterResult | None, answer: FilterResult) -> bool:

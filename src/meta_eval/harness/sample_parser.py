@@ -84,13 +84,17 @@ def read_sample(
     """
     doc_id = _doc_id(sample)
     name = _filter(sample, filter_name)
+    if "doc" not in sample or not isinstance(sample.get("resps"), list):
+        raise make_not_a_sample_error("doc or resps are missing")
     try:
-        doc = _doc(doc_id, sample, cluster_field)
-        extraction = read_extraction(sample)
+        outputs = read_outputs(sample)
+        doc = _doc(doc_id, sample, outputs, cluster_field)
+        is_unextracted = read_unextracted(sample, outputs)
+        extraction = None if is_unextracted else _find_extraction(sample, outputs)
         answer = FilterResult(
             None if extraction is None else extraction[:MAX_EXTRACTED_CHARS], read_metrics(sample, may_be_nan), offset,
             length, read_each_answer(sample), read_majority(sample), _count_given(sample), is_timed_out(extraction),
-            read_unextracted(sample),
+            is_unextracted,
         )  # fmt: skip
         return doc, name, answer
     except RecursionError:
@@ -120,9 +124,7 @@ def _filter(sample: Mapping[str, Any], filter_name: str | None) -> str:
     return name
 
 
-def _doc(doc_id: int, sample: Mapping[str, Any], cluster_field: str | None) -> DocResult:
-    if "doc" not in sample or not isinstance(sample.get("resps"), list):
-        raise make_not_a_sample_error("doc or resps are missing")
+def _doc(doc_id: int, sample: Mapping[str, Any], answers: Sequence[str], cluster_field: str | None) -> DocResult:
     # The doc of a task may be any JSON value.
     doc = sample["doc"] if isinstance(sample["doc"], dict) else {}
     question, hashes = doc.get("input_question_hash"), doc.get("input_final_prompts_hash")
@@ -131,7 +133,7 @@ def _doc(doc_id: int, sample: Mapping[str, Any], cluster_field: str | None) -> D
     recorded = doc.get("recorded_is_correct", doc.get("previously_is_correct")) if has_meta_hash else None
     gold, metrics, subtask = doc.get("gold"), doc.get("recorded_metrics"), doc.get("subtask_name")
     cluster = read_field(doc, cluster_field or "cluster") if cluster_field or has_meta_hash else None
-    answers, requests = read_outputs(sample), read_arguments(sample)
+    requests = read_arguments(sample)
     choices = doc.get("choices") if is_pack_doc else None
     sent = _prompt_hash(sample, requests)
     count = len(choices) if isinstance(choices, list) and choices else len(requests) if len(requests) > 1 else None
@@ -318,8 +320,14 @@ def read_extraction(sample: Mapping[str, Any]) -> str | None:
     Args:
         sample: The sample from a file of lm_eval, or from its evaluator.
     """
+    is_known = isinstance(sample.get("filtered_resps"), list) and not read_unextracted(sample)
+    return _find_extraction(sample) if is_known else None
+
+
+def _find_extraction(sample: Mapping[str, Any], outputs: Sequence[str] | None = None) -> str | None:
+    """`read_extraction` of a sample in which something is known to be extracted."""
     responses: Any = sample.get("filtered_resps")
-    if not isinstance(responses, list) or not responses or read_unextracted(sample):
+    if not isinstance(responses, list) or not responses:
         return None
     if len(responses) > 1 and all(map(_is_likelihood, responses)):
         likelihoods = [_to_likelihood(response[0]) for response in responses]
@@ -332,15 +340,22 @@ def read_extraction(sample: Mapping[str, Any]) -> str | None:
     first = responses[0]
     while isinstance(first, (list, tuple)) and len(first) == 1:
         first = first[0]
-    return str(first) if isinstance(first, str) and first != read_output(sample) else None
+    if not isinstance(first, str):
+        return None
+    texts = read_outputs(sample) if outputs is None else outputs
+    return str(first) if not texts or first != texts[0] else None
 
 
-def read_unextracted(sample: Mapping[str, Any]) -> bool | None:
+def read_unextracted(sample: Mapping[str, Any], outputs: Sequence[str] | None = None) -> bool | None:
     """Whether a filter found nothing in an answer: the one definition of it.
 
     It is what the grader logs as ``unextracted``, else a filtered answer that is empty, null or lm-eval's
     ``[invalid]``. A filter that gives back the whole text extracts nothing, so it cannot fail; neither can one that
     finds an empty answer where the target is empty.
+
+    Args:
+        sample: The sample.
+        outputs: What `read_outputs` gives for it, if that was read already.
 
     Returns:
         None if it is unknown: the filtered answer is not in the sample, or a likelihood is no number. Of several
@@ -352,7 +367,7 @@ def read_unextracted(sample: Mapping[str, Any]) -> bool | None:
     responses: Any = sample.get("filtered_resps")
     if not isinstance(responses, list) or not responses:
         return None
-    outputs = read_outputs(sample)
+    outputs = read_outputs(sample) if outputs is None else outputs
     if not outputs:
         return None if has_bad_likelihood(sample) else False
     while isinstance(responses, list) and len(responses) == 1:

@@ -141,7 +141,7 @@ class Drop:
         if not self.freedom:
             return Interval(-1.0, 1.0)
         t = t_quantile(level, self.freedom)
-        below, above = self._reach(t)
+        below, above = self._make_reach(below=True)(t), self._make_reach(below=False)(t)
         return Interval(max(-1.0, self.value - below), min(1.0, self.value + above))
 
     def p_value(self, at: float = 0.0) -> float:
@@ -151,8 +151,8 @@ class Drop:
         distance = abs(self.value - at)
         if not self.freedom or distance == 0:
             return 1.0
-        side = 0 if self.value > at else 1
-        t = _rising(lambda t: self._reach(t)[side] - distance)
+        reach = self._make_reach(below=self.value > at)
+        t = _rising(lambda t: reach(t) - distance)
         return float(2 * stdtr(self.freedom, -t))
 
     def find_detectable(self, alpha: float = ALPHA, power: float = POWER) -> float:
@@ -193,19 +193,28 @@ class Drop:
         contains 0."""
         return None if self.recovery is None else self.interval(level).scale(-1 / self.baseline, 1)
 
-    def _reach(self, t: float) -> tuple[float, float]:
-        """How far the interval reaches below and above the drop."""
+    def _make_reach(self, *, below: bool) -> Callable[[float], float]:
+        """How far the interval reaches below the drop, or above it, by the quantile of Student's distribution."""
         unit, small = self.flip_size, self._small_size
         kinds = [(unit, self.lost - self.small_lost, self.won - self.small_won)]
         kinds += [(small, self.small_lost, self.small_won)] if small else []
-        below = _joined(*(end for size, lost, won in kinds for end in _ends(size, lost, won, t)))
-        above = _joined(*(end for size, lost, won in kinds for end in _ends(size, won, lost, t)))
+        # The changes of each size that the interval reaches below, and those that it reaches above.
+        counts = [(size, lost / size, won / size) if below else (size, won / size, lost / size)
+                  for size, lost, won in kinds]  # fmt: skip
+
+        def reach(t: float) -> float:
+            return _joined(*[end for size, fewer, more in counts for end in _ends(size, fewer, more, t)])
+
         if self.runs is None or not self.runs.freedom:
-            return below, above
+            return reach
         from scipy.special import stdtr, stdtrit
 
-        of_runs = math.sqrt(self.runs.widen(t, -float(stdtrit(self.runs.freedom, stdtr(self.freedom, -t)))))
-        return _joined(below, of_runs), _joined(above, of_runs)
+        runs = self.runs
+
+        def reach_of_runs(t: float) -> float:
+            return math.sqrt(runs.widen(t, -float(stdtrit(runs.freedom, stdtr(self.freedom, -t)))))
+
+        return lambda t: _joined(reach(t), reach_of_runs(t))
 
 
 def paired_drop(
@@ -450,13 +459,13 @@ def _above(count: float, t: float) -> float:
     return t * math.sqrt(max(0.0, count) + t * t / 4) + t * t / 2
 
 
-def _ends(size: float, lost: float, won: float, t: float) -> tuple[float, float]:
-    """How far changes of this size reach below their losses and above their gains, in the unit of the score."""
-    return size * _below(lost / size, t), size * _above(won / size, t)
+def _ends(size: float, fewer: float, more: float, t: float) -> tuple[float, float]:
+    """How far changes of this size reach below one count and above the other, in the unit of the score."""
+    return size * _below(fewer, t), size * _above(more, t)
 
 
 def _joined(*reaches: float) -> float:
-    return math.sqrt(math.fsum(reach * reach for reach in reaches))
+    return math.sqrt(math.fsum([reach * reach for reach in reaches]))
 
 
 def _rising(function: Callable[[float], float]) -> float:
