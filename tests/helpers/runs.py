@@ -232,9 +232,11 @@ def write_lines(path: Path, lines: Sequence[Mapping[str, Any]]) -> None:
 def _encode(line: Mapping[str, Any]) -> bytes:
     """Encode as `json` does, which is slow, where orjson made a null of what is no None: of NaN."""
     text = orjson.dumps(line)
+    if not (nulls := text.count(b"null")):
+        return text
     values = [*line.values(), *(line["doc"].values() if isinstance(line.get("doc"), dict) else ())]
-    nones = sum(value is None or (isinstance(value, list) and value.count(None)) for value in values)
-    if text.count(b"null") == nones:
+    nones = sum([value is None for value in values]) + sum([v.count(None) for v in values if isinstance(v, list)])
+    if nulls == nones:
         return text
     return json.dumps(line, ensure_ascii=False).encode()
 

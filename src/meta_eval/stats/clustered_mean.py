@@ -82,7 +82,7 @@ def average_docs(
     cluster, keys = number_names(clusters, n) if clusters is not None else (np.arange(n), None)
     count = len(keys) if keys is not None else n
     weights = (1 / (len(subtasks) * np.bincount(subtask)))[subtask]
-    value = math.fsum(weights * x)
+    value = add_up(weights * x)
     grain = float(np.sum(np.bincount(cluster, weights=weights) ** 2))
     names = None if keys is None else tuple(keys)
     stratum = _with_two_clusters(subtask, cluster, count)
@@ -91,6 +91,11 @@ def average_docs(
     spread = _simple if keys is None else _cr2
     influence, freedom = spread(x, weights, stratum, cluster, count)
     return Average(value, float(influence @ influence), freedom, grain, count, influence, names, weights)
+
+
+def add_up(values: Floats) -> float:
+    """Their exact sum. Python's own numbers are added up twice as fast as numpy's."""
+    return math.fsum(values.tolist())
 
 
 def number_names(names: Iterable[Hashable], n: int) -> tuple[Ints, list[Any]]:

@@ -37,7 +37,7 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 from meta_eval.base.thresholds import ALPHA, LEVEL, POWER, ROUNDING, WHOLE_CHANGE, Weighting
-from meta_eval.stats.clustered_mean import average_docs, number_names
+from meta_eval.stats.clustered_mean import add_up, average_docs, number_names
 from meta_eval.stats.intervals import Interval, t_quantile
 from meta_eval.stats.run_effect import RunSpread, mean_spread
 
@@ -247,7 +247,7 @@ def paired_drop(
     drops[np.abs(drops) <= ROUNDING] = 0.0
     average = average_docs(drops, labels, clusters)
     losses = average.weights * drops
-    lost = math.fsum(np.maximum(losses, 0.0))
+    lost = add_up(np.maximum(losses, 0.0))
     codes = np.arange(len(losses)) if clusters is None else number_names(clusters, len(losses))[0]
     net = np.bincount(codes, weights=losses).astype(np.float64)
     size = np.bincount(codes, weights=average.weights)
@@ -257,8 +257,8 @@ def paired_drop(
     variance = average.variance if average.freedom else 0.0
     keys = average.keys
     return Drop(
-        baseline=math.fsum(average.weights * baseline_values),
-        candidate=math.fsum(average.weights * values),
+        baseline=add_up(average.weights * baseline_values),
+        candidate=add_up(average.weights * values),
         lost=lost,
         won=lost - average.value,
         variance=variance,
@@ -269,8 +269,8 @@ def paired_drop(
         clusters=average.clusters,
         paired=True,
         influence={} if keys is None else dict(zip(keys, average.influence.tolist(), strict=True)),
-        small_lost=math.fsum(np.maximum(small, 0.0)),
-        small_won=math.fsum(np.maximum(-small, 0.0)),
+        small_lost=add_up(np.maximum(small, 0.0)),
+        small_won=add_up(np.maximum(-small, 0.0)),
         small_variance=variance * small_squares / squares if squares else 0.0,
     )
 

@@ -24,6 +24,18 @@ def place(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def common_place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return copy_pack(tmp_path_factory, tmp_path_factory.mktemp("place"))
+
+
+@pytest.fixture
+def without_answers(common_place: Path) -> Path:
+    """A place of several tests, in which nothing is answered yet. Only outputs may be changed."""
+    shutil.rmtree(common_place / "out", ignore_errors=True)
+    return common_place
+
+
+@pytest.fixture(scope="session")
 def made_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Finished]:
     """The original of `finished`."""
     folder = copy_pack(tmp_path_factory, tmp_path_factory.mktemp("finished"))

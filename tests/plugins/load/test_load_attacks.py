@@ -53,8 +53,8 @@ from meta_eval.plugins.load.engine_figures import parse_metrics
         (["--concurency", "8"], "--concurrency"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_is_one_message(words: list[str], what: str, place: Path) -> None:
-    done = cli("load", "work_dir", *words, cwd=place)
+def test_what_cannot_be_is_one_message(words: list[str], what: str, without_answers: Path) -> None:
+    done = cli("load", "work_dir", *words, cwd=without_answers)
     assert done.returncode == 2, done.stderr
     assert what in done.stderr.replace("\n", " ")
     assert "Traceback" not in done.stderr
@@ -68,7 +68,7 @@ def test_no_pack_is_one_message(tmp_path: Path) -> None:
 
 
 def test_answers_of_another_address_are_not_mixed(finished: Finished) -> None:
-    place, words = finished.place, ("--concurrency", "6", "--docs", "40", "--traffic", "0")
+    place, words = finished.place, ("--concurrency", "6", "--docs", "30", "--traffic", "0")
     with load_server(place / "model") as other:
         done = cli("load", "work_dir", "--set", f"base_url={other.url}", *words, cwd=place)
         assert done.returncode == 2
@@ -98,7 +98,7 @@ def test_a_key_that_the_endpoint_repeats_is_nowhere(place: Path, monkeypatch: py
         return f"{text} {key}" if now > 2 else text
 
     with load_server(place / "model", spoil=repeats, key=key) as server:
-        words = ("--concurrency", "6", "--docs", "30", "--set", "api_key_env=OWN_KEY", "--html", "page.html")
+        words = ("--concurrency", "6", "--docs", "12", "--set", "api_key_env=OWN_KEY", "--html", "page.html")
         done = cli("load", "work_dir", "--set", f"base_url={server.url}", "--json", *words, cwd=place)
         assert server.bodies
     written = [path.read_text("utf-8", errors="replace") for path in place.rglob("*") if path.is_file()]
@@ -132,7 +132,7 @@ def test_a_server_that_fails_half_of_its_requests_is_not_called_the_same(place: 
         return "refused" if server.now > 2 and number % 2 else None
 
     with load_server(place / "model", faults=faults, tied=0) as server:
-        tree = run_load(place, server, "--concurrency", "6", "--docs", "40", "--traffic", "0")
+        tree = run_load(place, server, "--concurrency", "6", "--docs", "20", "--traffic", "0")
     assert read_levels(tree)[6] == "worse"
     assert dict(tree["levels"][0]["counts"]["signs"])["refused"] > 5
 
