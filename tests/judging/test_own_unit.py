@@ -11,6 +11,7 @@ import pytest
 from marks import few
 from stock_runs import Row, make_choice, make_sample, read_stock_run
 
+from meta_eval.harness.lm_eval_run import Run
 from meta_eval.judge.decide import RunDecision
 from meta_eval.judge.gate import Gate
 from meta_eval.judge.runs import compare_runs, decide_run
@@ -27,11 +28,20 @@ def compare(
     gate: Gate,
     averages: tuple[Mapping[str, Any] | None, ...] = (None, None),
 ) -> RunDecision:
-    runs = [
-        read_stock_run(folder / name, {"shares": SHARES, "own": rows}, averages={"own": own} if own is not None else {})
-        for name, rows, own in zip("ab", (before, after), averages, strict=True)
-    ]
+    runs = [read_once(folder / name, *side) for name, *side in zip("ab", (before, after), averages, strict=True)]
     return compare_runs(*runs, gate=gate)
+
+
+_READ: dict[str, Run] = {}
+
+
+def read_once(folder: Path, rows: list[Row], own: Mapping[str, Any] | None) -> Run:
+    """A run of both tasks. That of a folder of this name with the same rows is not made again: no test changes it."""
+    key = repr((folder.name, rows, own))
+    if key not in _READ:
+        averages = {"own": own} if own is not None else {}
+        _READ[key] = read_stock_run(folder, {"shares": SHARES, "own": rows}, averages=averages)
+    return _READ[key]
 
 
 def judged(value: Callable[[int], float], metric: str = "judge_score") -> list[Row]:

@@ -211,18 +211,20 @@ def read_batches(path: Path, schema: Schema, size: int) -> Iterator[list[dict[st
                     empty = [name for name, column in columns.items() if column.null_count and name not in _MAY_BE_NULL]
                     if empty:
                         raise make_damage_error(f"{empty[0]} is empty")
-                    yield [
-                        {name: _value(column[number], schema[name]) for name, column in columns.items()}
-                        for number in range(batch.num_rows)
-                    ]
+                    values = [_list_values(column, schema[name]) for name, column in columns.items()]
+                    yield [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]
         except (OSError, pa.ArrowException, ValueError) as error:
             raise make_damage_error(f"cannot be read ({describe_error(error)})") from None
 
 
-def _value(scalar: Any, word: str) -> Any:
-    """Convert lists to arrays, without Python numbers in between. Nested lists must have equal lengths."""
-    if "*" not in word or not scalar.is_valid:
-        return scalar.as_py()
+def _list_values(column: pa.Array, word: str) -> list[Any]:
+    return [_make_array(scalar, word) for scalar in column] if "*" in word else list(column.to_pylist())
+
+
+def _make_array(scalar: Any, word: str) -> Any:
+    """Convert a list to an array, without Python numbers in between. Nested lists must have equal lengths."""
+    if not scalar.is_valid:
+        return None
     values, shape = scalar.values, [len(scalar.values)]
     if word.endswith("**"):
         lengths = np.unique(values.value_lengths().to_numpy(zero_copy_only=False))

@@ -292,10 +292,13 @@ def plan_rounds(
     order = tuple(doc for part in by_round for docs in part for doc in docs)
     ends = tuple(accumulate(sum(map(len, part)) for part in by_round))
     weightings = [*([float(task is other) for other in tasks] for task in tasks), shown, [1 / len(tasks)] * len(tasks)]
-    targets = tuple(
-        _target(counted, weights, dict(zip((task_docs.task for task_docs in tasks), share, strict=True)), reach, rounds)
-        for share in weightings
-    )
+    names = [task_docs.task for task_docs in tasks]
+    # Of a single task, its average and both means are one.
+    made = {
+        share: _target(counted, weights, dict(zip(names, share, strict=True)), reach, rounds)
+        for share in dict.fromkeys(map(tuple, weightings))
+    }
+    targets = tuple(made[tuple(share)] for share in weightings)
     return Plan(tuple(tasks), order, ends, by_round, targets, reach)
 
 
@@ -366,9 +369,12 @@ class Sequential:
         self._done = 0
         self._margin = margin
         margins = [margin if task.margin is None else task.margin for task in plan.tasks]
-        *self._tasks, self._mean, self._unweighted_mean = [
-            Wealth(target, allowed) for target, allowed in zip(plan._targets, [*margins, margin, margin], strict=True)
+        bounded = [
+            (id(target), allowed) for target, allowed in zip(plan._targets, [*margins, margin, margin], strict=True)
         ]
+        targets = {id(target): target for target in plan._targets}
+        self._wealths = {key: Wealth(targets[key[0]], key[1]) for key in bounded}
+        *self._tasks, self._mean, self._unweighted_mean = [self._wealths[key] for key in bounded]
         self._outcome: Literal["SHIP", "DON'T SHIP"] | None = None
 
     def add_doc(self, task: str, doc: int | str, recorded: float, new: float) -> None:
@@ -400,7 +406,7 @@ class Sequential:
             if not all(doc in self._seen for unit in part for doc in unit):
                 break
             changed = [[(doc, self._seen[doc]) for doc in unit] for unit in part if any(map(self._seen.get, unit))]
-            for wealth in (*self._tasks, self._mean, self._unweighted_mean):
+            for wealth in self._wealths.values():
                 wealth.add_round(changed)
             self._done += 1
             if self._done < len(rounds):
