@@ -13,6 +13,7 @@ from typing import Any
 
 import forked
 import pytest
+from compiled import compile_once
 from hypothesis import HealthCheck, settings
 from places import HELPERS, THOROUGH
 from plugged import imports_what_is_gone, is_there
@@ -38,6 +39,8 @@ os.environ["META_EVAL_WORKER"] = "0"
 
 # What tests make is large, and little of it garbage: a search for it takes longer than what it frees is worth.
 gc.set_threshold(1_000_000, 50, 50)
+
+compile_once()
 
 # A shell without job control starts what it puts into the background with Ctrl-C ignored, and so would be all that the
 # tests start and interrupt.
