@@ -128,8 +128,8 @@ def test_what_fails_because_a_library_swallowed_an_interrupt_is_the_interrupt(th
         "listing.list_tasks = fail\nsys.argv = ['meta-eval', 'tasks', '--evals-dataset', 'sample']\n"
         "import meta_eval.__main__ as script\nscript.main()\n"
     )
-    done = subprocess.run([sys.executable, "-c", swallowing], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (130, "interrupted: no file is half-written\n")
+    code, _, err = run_code(swallowing)
+    assert (code, err) == (130, "interrupted: no file is half-written\n")
 
 
 @pytest.mark.plugin("meta")
