@@ -8,8 +8,10 @@ import os
 import re
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import forked
 import pytest
@@ -41,6 +43,9 @@ os.environ["META_EVAL_WORKER"] = "0"
 gc.set_threshold(1_000_000, 50, 50)
 
 compile_once()
+
+# A test folder need not outlive the machine, and to wait for the disk takes longer than most tests.
+os.fsync = lambda _: None
 
 # A shell without job control starts what it puts into the background with Ctrl-C ignored, and so would be all that the
 # tests start and interrupt.
@@ -127,6 +132,23 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     many = item.session.stash[_MODULES] + 200
     if nextitem is not None and nextitem.path != item.path and len(sys.modules) > many:
         pytest_collection_finish(item.session)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def yaml_once() -> Iterator[None]:
+    """A template's YAML, written anew, is the same for the same docs, and half of what prepare costs with few docs."""
+    from meta_eval.pack.templates import task_yaml
+
+    write_anew, known = task_yaml.bundle_task, dict[str, str]()
+
+    def bundle_task(text: str, **keys: Any) -> str:
+        key = f"{text}{keys}"
+        if key not in known:
+            known[key] = write_anew(text, **keys)
+        return known[key]
+
+    with patch.object(task_yaml, "bundle_task", bundle_task):
+        yield
 
 
 _NUMBERS = itertools.count()

@@ -30,7 +30,6 @@ from rows import make_row, write_rows
 from runs import entry, manifest, published, write_run
 
 from meta_eval.base.errors import UserError
-from meta_eval.pack.templates import task_yaml
 
 ENDS = {0, 1, 2, 3, 130}
 HOSTILE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -44,21 +43,6 @@ fuzz = lambda few: settings(  # noqa: E731
     phases=[Phase.explicit, Phase.reuse, Phase.generate] + ([] if "META_EVAL_FUZZ" in os.environ else [Phase.shrink]),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
 )
-
-
-@pytest.fixture(scope="module", autouse=True)
-def yaml_once() -> Iterator[None]:
-    """A template's YAML, written anew, is the same for the same docs, and half of what an example of prepare costs."""
-    write_anew, known = task_yaml.bundle_task, dict[str, str]()
-
-    def bundle_task(text: str, **keys: Any) -> str:
-        key = f"{text}{keys}"
-        if key not in known:
-            known[key] = write_anew(text, **keys)
-        return known[key]
-
-    with patch.object(task_yaml, "bundle_task", bundle_task):
-        yield
 
 
 def ends_well(*arguments: str | Path) -> int:
