@@ -40,6 +40,12 @@ def place(pack: Path, tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("meta_eval.ask.transport._FIRST", 0.01)
+    monkeypatch.setattr("meta_eval.ask.client.ROUNDS", (0, 0, 0))
+
+
 def answer(_: Body, **fields: Any) -> Body:
     return completion("The best answer is A.", **fields)
 
@@ -83,8 +89,7 @@ def test_addresses_listed_together_are_replicas(place: Path) -> None:
         assert asked(run(place, a.url)) == 0
 
 
-def test_no_answers_bind_to_no_address(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("meta_eval.ask.client.ROUNDS", (0, 0, 0))
+def test_no_answers_bind_to_no_address(place: Path) -> None:
     with ChatServer(lambda _: completion(None, "odd")) as a, ChatServer(answer) as b:
         assert run(place, a.url).returncode
         assert asked(run(place, b.url))
