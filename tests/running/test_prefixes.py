@@ -19,7 +19,7 @@ from tokenizers import Tokenizer
 
 from meta_eval.ask.pending_requests import BLOCK, Beginnings, count_shared_blocks, interleave_docs
 
-SUBJECTS, QUESTIONS = 4, 12
+SUBJECTS, QUESTIONS = 4, 8
 
 
 def order_of(prompts: list[str]) -> list[int]:

@@ -55,6 +55,22 @@ def tell(server: ChatServer, folder: Path, *words: str, **keys: Any) -> Any:
     return cli(*words, cwd=folder)
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with 12 rows and the pack of them."""
+    folder = tmp_path_factory.mktemp("made")
+    rows(folder)
+    with ChatServer(answer) as server:
+        assert tell(server, folder, "prepare").returncode == 0
+    return folder
+
+
+@pytest.fixture
+def place(made: Path, tmp_path: Path) -> Path:
+    """Its copy."""
+    return Path(shutil.copytree(made, tmp_path / "place"))
+
+
 def test_rows_without_recorded_answers_are_asked_and_graded(tmp_path: Path) -> None:
     rows(tmp_path, without=("output_prediction_text",))
     with ChatServer(answer) as server:
@@ -80,42 +96,41 @@ def test_rows_with_null_hashes_pair_with_their_recorded_answers(tmp_path: Path) 
     assert "Beside the record's answers" in shown and "Meta" not in shown
 
 
-def test_rows_that_changed_are_prepared_again_and_those_that_did_not_are_not(tmp_path: Path) -> None:
-    file = rows(tmp_path)
+def test_rows_that_changed_are_prepared_again_and_those_that_did_not_are_not(place: Path) -> None:
+    file = place / "my_evals" / "mmlu_pro.jsonl"
     with ChatServer(answer) as server:
 
         def asked(*words: str) -> tuple[int, str]:
-            done = tell(server, tmp_path, "run", "--no-report", "--json", *words)
+            done = tell(server, place, "run", "--no-report", "--json", *words)
             assert done.returncode == 0, done.stderr
-            report = json.loads(cli("report", "eval_results", "--pack", "work_dir", "--json", cwd=tmp_path).stdout)
+            report = json.loads(cli("report", "eval_results", "--pack", "work_dir", "--json", cwd=place).stdout)
             return report["tasks"][0]["docs"], done.stderr
 
         assert asked()[0] == 12
         os.utime(file, (1, 1))
         assert "changed since" not in asked()[1]
-        rows(tmp_path, 5)
+        rows(place, 5)
         kept, said = asked("--edited")
         assert (
             kept == 12 and "my_evals/mmlu_pro.jsonl changed since work_dir was prepared, and work_dir is used" in said
         )
         note = "my_evals/mmlu_pro.jsonl changed since work_dir was prepared: `meta-eval prepare` makes it again"
-        assert note in cli("verify", cwd=tmp_path).stderr
+        assert note in cli("verify", cwd=place).stderr
         left, said = asked()
-        assert note not in cli("verify", cwd=tmp_path).stderr
+        assert note not in cli("verify", cwd=place).stderr
         assert left == 5 and said.count("changed since work_dir was prepared: preparing it again") == 1
-        shutil.rmtree(tmp_path / "my_evals")
+        shutil.rmtree(place / "my_evals")
         assert asked()[0] == 5, "the pack is complete without the rows"
 
 
-def test_a_template_that_changed_is_prepared_again(tmp_path: Path) -> None:
-    rows(tmp_path)
+def test_a_template_that_changed_is_prepared_again(place: Path) -> None:
     with ChatServer(answer) as server:
-        first = tell(server, tmp_path, "run", "--no-report", "--json")
-        (template,) = (tmp_path / "meta_template" / "mmlu_pro").glob("*instruct*.yaml")
+        first = tell(server, place, "run", "--no-report", "--json")
+        (template,) = (place / "meta_template" / "mmlu_pro").glob("*instruct*.yaml")
         template.write_text(template.read_text(encoding="utf-8") + "# mine\n", encoding="utf-8")
-        again = tell(server, tmp_path, "run", "--no-report", "--json")
+        again = tell(server, place, "run", "--no-report", "--json")
     assert first.returncode == again.returncode == 0, first.stderr + again.stderr
-    name = template.relative_to(tmp_path)
+    name = template.relative_to(place)
     assert f"{name} changed since work_dir was prepared: preparing it again" in again.stderr
     assert json.loads(again.stdout)["asked"] == 0
 
@@ -188,9 +203,8 @@ def test_a_task_that_is_left_out_is_not_unfinished_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.plugin("load")
-def test_answers_that_load_itself_cuts_are_not_laid_to_the_engine(tmp_path: Path) -> None:
-    rows(tmp_path)
+def test_answers_that_load_itself_cuts_are_not_laid_to_the_engine(place: Path) -> None:
     words = ("load", "--concurrency", "4", "--docs", "6", "--traffic", "0", "--max-tokens", "3")
     with ChatServer(lambda _: completion("The best", "length")) as server:
-        done = tell(server, tmp_path, *words)
+        done = tell(server, place, *words)
     assert done.returncode in (0, 3) and "limit of the engine's own" not in done.stderr
