@@ -11,12 +11,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import forked
 import pytest
-from compiled import compile_once
 from hypothesis import HealthCheck, settings
+from made_once import compile_once, templates_once
 from places import HELPERS, THOROUGH
 from plugged import imports_what_is_gone, is_there
 from rows import make_row, write_rows
@@ -135,19 +134,8 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 
 @pytest.fixture(scope="session", autouse=True)
-def yaml_once() -> Iterator[None]:
-    """A template's YAML, written anew, is the same for the same docs, and half of what prepare costs with few docs."""
-    from meta_eval.pack.templates import task_yaml
-
-    write_anew, known = task_yaml.bundle_task, dict[str, str]()
-
-    def bundle_task(text: str, **keys: Any) -> str:
-        key = f"{text}{keys}"
-        if key not in known:
-            known[key] = write_anew(text, **keys)
-        return known[key]
-
-    with patch.object(task_yaml, "bundle_task", bundle_task):
+def _templates_once() -> Iterator[None]:
+    with templates_once():
         yield
 
 

@@ -1,0 +1,66 @@
+"""What hundreds of packs of the tests have in common is made once a process: bytecode, templates, the YAML of tasks."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.machinery import SourceFileLoader
+from types import CodeType
+from typing import Any
+from unittest.mock import patch
+
+from places import TEMPLATES
+from plugged import is_there
+
+_compile = SourceFileLoader.source_to_code
+_compiled: dict[bytes, CodeType] = {}
+
+
+def compile_once() -> None:
+    """Let modules with the same source share what the compiler makes of it, in this process and its forks."""
+    SourceFileLoader.source_to_code = _source_to_code  # type: ignore[method-assign]
+
+
+def _source_to_code(loader: SourceFileLoader, data: Any, path: Any, **options: Any) -> CodeType:
+    if not isinstance(data, bytes) or options:
+        return _compile(loader, data, path, **options)
+    if data not in _compiled:
+        _compiled[data] = _compile(loader, data, path)
+    return _moved(_compiled[data], path)
+
+
+def _moved(code: CodeType, path: str) -> CodeType:
+    """The same code as that of another file, which errors name."""
+    inner = (_moved(value, path) if isinstance(value, CodeType) else value for value in code.co_consts)
+    return code.replace(co_filename=path, co_consts=tuple(inner))
+
+
+@contextmanager
+def templates_once() -> Iterator[None]:
+    """Read the shipped templates once, which no test changes, and write a task's YAML anew once for the same docs.
+
+    These are half of what prepare costs with few docs.
+    """
+    from meta_eval.pack.templates import task_yaml
+
+    write_anew, known = task_yaml.bundle_task, dict[str, str]()
+
+    def bundle_task(text: str, **keys: Any) -> str:
+        key = f"{text}{keys}"
+        if key not in known:
+            known[key] = write_anew(text, **keys)
+        return known[key]
+
+    with patch.object(task_yaml, "bundle_task", bundle_task):
+        if not is_there("meta"):
+            yield
+            return
+        from meta_eval.plugins.meta import templates
+
+        read = templates.read_templates
+        read_once = functools.cache(read)
+        with patch.object(
+            templates, "read_templates", lambda root: read_once(root) if root == TEMPLATES else read(root)
+        ):
+            yield
