@@ -242,15 +242,15 @@ def list_group_members(name: str) -> tuple[str, ...]:
 def _tagged(root: Path, tag: str) -> tuple[str, ...]:
     """The tasks that carry a tag, in the order of their files."""
     # If the tag is in a file that others include, these are in its folder or below.
-    place, stamp = root.absolute(), _stamp(root)
-    tagged = {file.parent for file, text in _texts(place, stamp) if tag.encode() in text}
+    place, stamp, encoded = root.absolute(), _stamp(root), tag.encode()
+    files_of = _folders_of_texts(place, stamp)
+    tagged = {folder for folder, files in files_of.items() if any(encoded in text for _, text in files)}
     above_of = _folders(place, stamp)
-    folders = {folder for folder, above in above_of.items() if folder in tagged or not tagged.isdisjoint(above)}
+    folders = [folder for folder, above in above_of.items() if folder in tagged or not tagged.isdisjoint(above)]
     tasks: dict[str, None] = {}
     reading = FolderReader(root)
-    for file, _ in _texts(place, stamp):
-        if file.suffix != ".yaml" or file.parent not in folders:
-            continue
+    files = (file for folder in folders for file, _ in files_of[folder] if file.suffix == ".yaml")
+    for file in sorted(files, key=lambda file: file.parts):
         settings = merge_includes(reading, file, ())[0]
         tags, task = settings.get("tag"), settings.get("task")
         if isinstance(task, str) and tag in (tags if isinstance(tags, list) else [tags]):
@@ -324,6 +324,15 @@ def _folders(root: Path, stamp: Hashable) -> Mapping[PurePosixPath, Set[PurePosi
         folder: frozenset(folder.parents)
         for folder in {file.parent for file, _ in _texts(root, stamp) if file.suffix == ".yaml"}
     }
+
+
+@lru_cache(maxsize=16)
+def _folders_of_texts(root: Path, stamp: Hashable) -> Mapping[PurePosixPath, Sequence[tuple[PurePosixPath, bytes]]]:
+    """The same as `_texts`, by folder."""
+    files_of: dict[PurePosixPath, list[tuple[PurePosixPath, bytes]]] = {}
+    for file, text in _texts(root, stamp):
+        files_of.setdefault(file.parent, []).append((file, text))
+    return files_of
 
 
 @lru_cache(maxsize=16)
