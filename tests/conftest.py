@@ -87,11 +87,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_setupnodes(specs: list[Any]) -> None:
+def pytest_xdist_setupnodes(config: pytest.Config, specs: list[Any]) -> None:
     """Workers are forked off one Python, so that what they need is imported once."""
     for spec in specs:
         if spec.popen and not spec.python:
-            spec.python = forked.worker_python()
+            spec.python = forked.worker_python(config.args)
 
 
 def pytest_configure(config: pytest.Config) -> None:

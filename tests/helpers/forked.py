@@ -54,6 +54,8 @@ _TESTING = (
 _SETS = {"light": _LIGHT, "all": _IMPORTED, "testing": _TESTING}
 # Names the socket of the shared parent, for workers and what they start.
 FORKED_BY = "META_EVAL_FORKED_BY"
+# The places of the tests that workers collect, as JSON, for the parent of workers.
+_TESTS = "META_EVAL_TESTS"
 # More than any started process takes on a busy machine.
 _LONGEST_S = 300
 # What a test forgot to end must not keep all others from ending.
@@ -177,8 +179,9 @@ def passed(environment: dict[str, str]) -> dict[str, Any]:
     return {"env": {**environment, FORKED_BY: shared()}}
 
 
-def worker_python() -> str:
-    """Return the words of a Python for execnet that forks a worker of pytest off the shared parent."""
+def worker_python(tests: list[str]) -> str:
+    """Return the words of a Python for execnet that forks a worker of pytest off a Python that has imported tests."""
+    os.environ[_TESTS] = json.dumps(tests)
     shared()
     return shlex.join([sys.executable, "-IS", str(Path(__file__).with_name("forked_python.py")), "testing"])
 
@@ -241,6 +244,9 @@ def _import(modules: tuple[str, ...]) -> None:
     if modules == _TESTING:
         # Reads the tasks that lm-eval installs, thousands of files, once for all workers.
         importlib.import_module("meta_eval.pack.records.task_code").has_task("no such task")
+        # Imports the tests, which pytest compiles; what is wrong with them each worker says.
+        with Path(os.devnull).open("w") as nothing, contextlib.redirect_stdout(nothing):
+            sys.modules["pytest"].main(["--collect-only", "-p", "no:cacheprovider", *json.loads(os.environ[_TESTS])])
     if "tqdm" in sys.modules:
         # Its own lock is one of multiprocessing, which a program gives back at its end; a forked one ends sooner.
         sys.modules["tqdm"].tqdm.set_lock(threading.RLock())
