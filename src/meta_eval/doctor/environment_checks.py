@@ -83,7 +83,7 @@ def check_version(manifest: Manifest) -> Finding:
     version = read_installed_version(lm_eval.python)
     if version is None:
         return not_checked("lm_eval", f"{lm_eval.script} does not tell its version; supported: {supported}")
-    if not _supports(supported, version):
+    if not _supports(manifest.lm_eval.minimum, manifest.lm_eval.below, version):
         return failed(
             "lm_eval",
             f"{lm_eval.script} is {version}, and this pack runs on {supported}",
@@ -93,15 +93,16 @@ def check_version(manifest: Manifest) -> Finding:
     return passed("lm_eval", f"{version} ({lm_eval.script}){aside}")
 
 
-def _supports(supported: str, version: str) -> bool:
-    """Whether a version is in a range. Release candidates precede their release; invalid versions are outside."""
-    from packaging.specifiers import SpecifierSet
+def _supports(minimum: str, below: str, version: str) -> bool:
+    """Whether a version is in a range. A pre-release precedes its release and is not below it; invalid versions are
+    outside."""
     from packaging.version import InvalidVersion, Version
 
     try:
-        return Version(version) in SpecifierSet(supported, prereleases=True)
+        found = Version(version)
     except InvalidVersion:
         return False
+    return Version(minimum) <= found and Version(found.base_version) < Version(below)
 
 
 def check_environment(manifest: Manifest, probe: Probe | None) -> Iterator[Finding]:
