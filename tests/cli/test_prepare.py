@@ -146,6 +146,29 @@ def test_what_the_modules_of_a_pack_import_anywhere_is_needed(
     assert sorted(line.split()[5:]) == sorted([*(f"in-{name}" for name in packages), *by_name])
 
 
+# Each is alone in its file, which a quick look decides whether to parse.
+FORMS = (
+    "import in_0", "import os, in_1 as x", "import in_2.below", "from in_3.below import (\n  a,\n)", "x = 1; import in_4",
+    "if True: from in_5 import a", "import \\\n  in_6", "import\\\n in_7", "from \\\n in_8 import a", "from\\\n in_9 import a",
+    "from in_10 \\\n import a", "\fimport in_11", "import\fin_12", "from\tin_13\timport\ta", "x = 1\rimport in_14",
+    "# coding: utf-7\n+AGkAbQBwAG8AcgB0- in_15", "import os # x\nimport in_16#y", "from in_17 import*", "from in_é18 import a",
+    "def f():\n\tfrom in_19 import(a)", "match 1:\n case 1: import in_20", "with a as b, c as d: import in_21",
+    "import importlib\nimportlib.import_module('in_22.below')",
+)  # fmt: skip
+
+
+def test_however_an_import_is_written_it_is_needed(few_templates: str) -> None:
+    shutil.copytree(few_templates, "meta_template")
+    for number, form in enumerate(FORMS):
+        Path("meta_template", "_common", f"form_{number}.py").write_text(form + "\n", encoding="utf-8", newline="")
+    Path("meta_template", "_common", "none.py").write_text('"""Words\nfrom in_words, import\n"""\nimport os\n')
+    done = cli(
+        "prepare", "-c", configure(template_dir="meta_template"), "--set", "tasks=meta_gpqa", "--set", "backend=hf"
+    )
+    (line,) = (line for line in done.stderr.splitlines() if line.startswith("needs there: "))
+    assert sorted(shlex.split(line)[5:]) == sorted(f"in-{'é' * (number == 18)}{number}" for number in range(len(FORMS)))
+
+
 def test_overrides_alone_prepare_and_verify_in_an_empty_folder() -> None:
     words = ("prepare", "--set", "model_name=my/model", "--set", "evals_dataset=sample", "--set")
     assert cli(*words, "tasks=meta_gpqa").returncode == 0

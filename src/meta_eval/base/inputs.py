@@ -133,13 +133,23 @@ def open_regular(path: Path, *, buffering: int = 2**17, noted: bool = True) -> B
         os.close(number)
         what = "a folder, not a file" if stat.S_ISDIR(status.st_mode) else "not a regular file"
         raise OSError(0, f"it is {what}", str(path))
-    for opened in _noting if noted else ():
-        opened.add(os.path.realpath(path))
+    if _noting and noted:
+        place = _find_real_path(number, path)
+        for opened in _noting:
+            opened.add(place)
     file: BufferedReader = BufferedReader(FileIO(number), buffering)
     if len(_POINTER) < status.st_size <= _POINTER_BYTES and file.peek(len(_POINTER)).startswith(_POINTER):
         file.close()
         raise PointerError(0, f"it is {POINTER}", str(path))
     return file
+
+
+def _find_real_path(number: int, path: Path) -> str:
+    """Of an open file. Linux knows it; elsewhere each folder above is looked at."""
+    try:
+        return os.readlink(f"/proc/self/fd/{number}")  # noqa: PTH115 (of every file that is opened)
+    except OSError:
+        return os.path.realpath(path)
 
 
 def is_pointer(path: Path) -> bool:

@@ -25,6 +25,7 @@ from meta_eval.pack.manifest import Manifest
 _BROUGHT_BY = {
     **dict.fromkeys(("math_verify", "sympy", "latex2sympy2_extended", "antlr4"), "lm-eval[math]"),
     **dict.fromkeys(("langdetect", "nltk", "immutabledict", "lm_eval.tasks.ifeval.utils"), "lm-eval[ifeval]"),
+    "rouge_score": "lm-eval",
 }
 _ANTLR = "antlr4-python3-runtime==4.11.*"
 
@@ -43,7 +44,7 @@ def describe_install(pack: Path, manifest: Manifest) -> str:
         *_name_packages([name for name in modules if name not in _BROUGHT_BY and not name.startswith("lm_eval.")]),
     ]
     extras = dict.fromkeys(extra for word in needed if (match := _EXTRA.match(word)) for extra in match[1].split(","))
-    others = dict.fromkeys(word for word in needed if not _EXTRA.match(word))
+    others = dict.fromkeys(word for word in needed if word != "lm-eval" and not _EXTRA.match(word))
     lm_eval = f"lm-eval[{','.join(extras)}]" if extras else "lm-eval"
     supported = f">={manifest.lm_eval.minimum},<{manifest.lm_eval.below}"
     return " ".join(["pip install", f'"{lm_eval}{supported}"', *map(shlex.quote, others)])
@@ -54,6 +55,8 @@ def _name_packages(modules: list[str]) -> Iterator[str]:
 
     A module that is not installed has its name in the form of packages.
     """
+    if not modules:
+        return
     try:
         required = importlib.metadata.requires("lm_eval") or ()
     except importlib.metadata.PackageNotFoundError:

@@ -10,6 +10,7 @@ import contextlib
 import importlib.metadata
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -180,7 +181,7 @@ def _find_functions(pack: Path, manifest: Manifest) -> list[tuple[str, str, str]
 
 
 def find_imports(pack: Path, manifest: Manifest) -> set[str]:
-    """Every module that a file of the pack imports, including ``importlib.import_module("…")``."""
+    """Every library that a file of the pack imports, including ``importlib.import_module("…")``."""
     pack_modules = {PurePosixPath(name).stem for name in manifest.files if name.endswith(".py")}
     modules: set[str] = set()
     for name in manifest.files:
@@ -191,9 +192,24 @@ def find_imports(pack: Path, manifest: Manifest) -> set[str]:
     return {name for name in modules if name.partition(".")[0] not in pack_modules}
 
 
+# A statement that imports, or words that look like one; and what may hide one from it.
+_IMPORT = re.compile(rb"(?m:^|[;:])[ \t\f]*(?:from[ \t]+([^\s;#]*)[ \t\f\\\n]+import\b|import[ \t\f]+([^\n;#]+))")
+_HIDES_IMPORT = re.compile(rb"\r|\b(?:import|from)[ \t\f]*\\|from\f|import_module|coding[:=]")
+
+
+def _may_import_library(content: bytes) -> bool:
+    """Whether a file may import what `name_libraries` names: a quick look, before it is parsed."""
+    names = [name for one, several in _IMPORT.findall(content) for name in (several.split(b",") if several else [one])]
+    tops = {name.strip().partition(b" ")[0].partition(b".")[0].decode("latin-1") for name in names}
+    return not tops - {""} <= _NO_LIBRARIES or _HIDES_IMPORT.search(content) is not None
+
+
 @lru_cache(maxsize=256)
 def _list_imports(content: bytes) -> frozenset[str]:
-    """The modules that a file imports; none if it is not Python. Cached, because packs share files."""
+    """The modules that a file imports, if a library may be among them; none if it is not Python. Cached, because packs
+    share files."""
+    if not _may_import_library(content):
+        return frozenset()
     try:
         tree = ast.parse(content)
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last two: nested too deeply
@@ -220,6 +236,9 @@ def _statements(tree: ast.Module) -> Iterator[ast.AST]:
             blocks += inner
 
 
+_NO_LIBRARIES = sys.stdlib_module_names | {"meta_eval", "datasets", "pyarrow", "numpy"}
+
+
 def name_libraries(modules: Iterable[str]) -> set[str]:
     """What must be importable: submodules of lm-eval, and packages otherwise."""
     libraries = set()
@@ -227,7 +246,7 @@ def name_libraries(modules: Iterable[str]) -> set[str]:
         top = name.partition(".")[0]
         if top == "lm_eval":
             libraries.add(name)
-        elif top not in sys.stdlib_module_names and top not in ("meta_eval", "datasets", "pyarrow", "numpy"):
+        elif top not in _NO_LIBRARIES:
             libraries.add(top)
     return libraries - {"lm_eval"}
 
