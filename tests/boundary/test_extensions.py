@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from command import cli
+from command import cli, process
 from forked import forked
 from generate_server import generate_server
 from places import REPOSITORY
@@ -262,3 +263,25 @@ def test_an_entry_point_without_its_module_is_one_message_and_stops_nothing_else
     assert len(listed.stderr.splitlines()) == (socket == "verbs")
     judged = cli("compare", "results", "results", cwd=results)
     assert judged.returncode == 0, judged.stderr
+
+
+THREADS = """
+    import importlib.util, os
+    before = len(os.listdir("/proc/self/task"))
+    assert importlib.util.find_spec("numpy")
+    import numpy
+    print_result(f"{len(os.listdir('/proc/self/task')) - before} more, {os.environ.get('OPENBLAS_NUM_THREADS')}")
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="here nothing tells how many threads there are")
+@pytest.mark.parametrize(
+    ("asked", "words"), [(None, "0 more, None"), ("2", f"{min(2, os.cpu_count() or 1) - 1} more, 2")]
+)
+def test_numpy_has_one_thread_unless_the_user_asks_for_more(
+    asked: str | None, words: str, install: Install, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install("verbs", "mine", VERB.replace('    print_result("hello")\n', THREADS))
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS")
+    done = process("mine", PYTHONPATH=str(tmp_path / "site"), **({"OPENBLAS_NUM_THREADS": asked} if asked else {}))
+    assert (done.stdout, done.returncode) == (f"{words}\n", 0), done.stderr
