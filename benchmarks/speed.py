@@ -31,7 +31,7 @@ from answers import simulated
 from measuring import Cost, measured, meta_eval
 
 ROOT = Path(__file__).resolve().parents[1]
-SEVERAL = 3
+SEVERAL = 5
 # A start takes a fraction of a second, and a busy machine makes single ones slow: the quickest of so many counts.
 STARTS = 7
 
