@@ -27,10 +27,10 @@ def main() -> None:
     # Docs and samples are hundreds of thousands of objects without cycles. Searching them would be a waste.
     gc.set_threshold(100_000, 20, 20)
     from meta_eval.base.interrupts import take_interrupts
-    from meta_eval.base.one_thread import import_numpy_with_one_thread
+    from meta_eval.base.one_thread import import_with_one_thread
     from meta_eval.cli import main as run
 
-    import_numpy_with_one_thread()
+    import_with_one_thread()
 
     if early:
         take_interrupts()

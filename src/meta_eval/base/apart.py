@@ -26,7 +26,7 @@ from typing import Any, Literal, ParamSpec, TypeVar
 from meta_eval.base import worker
 from meta_eval.base.errors import UserError
 from meta_eval.base.logs import display_logs, log, report_progress
-from meta_eval.base.one_thread import import_numpy_with_one_thread
+from meta_eval.base.one_thread import import_with_one_thread
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -153,7 +153,7 @@ def serve() -> None:
     """Make calls until the program ends."""
     from multiprocessing.connection import Connection
 
-    import_numpy_with_one_thread()
+    import_with_one_thread()
     worker.keep_stdout()
     worker.end_with(int(sys.argv[2]))
     pipe = Connection(int(sys.argv[1]))

@@ -1,8 +1,8 @@
-"""Lets numpy be imported with one thread.
+"""Lets numpy and scipy be imported with one thread each.
 
-Its OpenBLAS starts a thread a core when it is loaded, and each waits busily for work that our small matrices never
-give: a sixth of the CPU time of a prepare. One thread also gives the same last digits on every machine. The variable
-that says so is set while numpy is imported and no longer, as engines have an OpenBLAS of their own.
+Their two OpenBLAS start a thread a core when they are loaded, and each waits busily for work that our small matrices
+never give: a sixth of the CPU time of a prepare. One thread also gives the same last digits on every machine. The
+variable that says so is set while they are imported and no longer, as engines have an OpenBLAS of their own.
 """
 
 from __future__ import annotations
@@ -16,13 +16,15 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 _THREADS = "OPENBLAS_NUM_THREADS"
+# The packages that load one.
+_LOAD = frozenset(("numpy", "scipy.linalg", "scipy.special"))
 
 
 class _Finder:
-    """Finds numpy where others find it, and changes how it is loaded."""
+    """Finds them where others do, and changes how they are loaded."""
 
     def find_spec(self, name: str, path: Any = None, target: ModuleType | None = None) -> ModuleSpec | None:
-        if name != "numpy":
+        if name not in _LOAD:
             return None
         others = (finder.find_spec(name, path, target) for finder in sys.meta_path if finder is not self)
         spec = next((spec for spec in others if spec is not None), None)
@@ -41,7 +43,6 @@ class _Finder:
         return spec
 
 
-def import_numpy_with_one_thread() -> None:
-    """From now on in this process, unless numpy is there or the user sets the number of threads."""
-    if "numpy" not in sys.modules:
-        sys.meta_path.insert(0, _Finder())
+def import_with_one_thread() -> None:
+    """From now on in this process, unless the user sets the number of threads."""
+    sys.meta_path.insert(0, _Finder())
