@@ -162,11 +162,32 @@ def test_however_an_import_is_written_it_is_needed(few_templates: str) -> None:
     for number, form in enumerate(FORMS):
         Path("meta_template", "_common", f"form_{number}.py").write_text(form + "\n", encoding="utf-8", newline="")
     Path("meta_template", "_common", "none.py").write_text('"""Words\nfrom in_words, import\n"""\nimport os\n')
+    # lm-eval brings the one under another name, and the other always.
+    Path("meta_template", "_common", "brought.py").write_text("import sklearn.metrics, rouge_score, sacrebleu\n")
     done = cli(
         "prepare", "-c", configure(template_dir="meta_template"), "--set", "tasks=meta_gpqa", "--set", "backend=hf"
     )
     (line,) = (line for line in done.stderr.splitlines() if line.startswith("needs there: "))
     assert sorted(shlex.split(line)[5:]) == sorted(f"in-{'é' * (number == 18)}{number}" for number in range(len(FORMS)))
+
+
+def test_what_lies_beside_a_template_is_in_the_pack_unless_it_is_hidden_or_no_file(few_templates: str) -> None:
+    common = Path(shutil.copytree(few_templates, "meta_template"), "_common")
+    for name in ("words.txt", "more/words.txt", ".DS_Store", ".git/config", "more/.words.txt", "__pycache__/words.txt"):
+        (common / name).parent.mkdir(exist_ok=True)
+        (common / name).write_text("words")
+    (common / "gone.txt").symlink_to("nowhere")
+    (common / "link.txt").symlink_to("words.txt")
+    done = cli("prepare", "-c", configure(template_dir="meta_template"), "--set", "tasks=meta_gpqa")
+    assert done.returncode == 0, done.stderr
+    kept = {path.relative_to("work_dir/_common").as_posix() for path in Path("work_dir/_common").rglob("*")}
+    assert {name for name in kept if not name.endswith(".py")} == {
+        "families.json",
+        "link.txt",
+        "more",
+        "more/words.txt",
+        "words.txt",
+    }
 
 
 def test_overrides_alone_prepare_and_verify_in_an_empty_folder() -> None:

@@ -346,6 +346,12 @@ def test_a_task_beyond_its_margin_decides_by_itself() -> None:
     assert state.mean.interval.lower < 0.1
 
 
+def test_a_single_task_has_a_margin_of_its_own() -> None:
+    order = plan_rounds([PairableDocs("t", range(2000), margin=0.02)])
+    state = ended(order, {doc: float(int(doc[1]) % 10 == 0) for doc in order.order}, margin=0.3)
+    assert (state.outcome, state.tasks[0].outcome) == ("DON'T SHIP", "worse")
+
+
 def test_of_many_tasks_a_loss_takes_more_to_show() -> None:
     def docs(count: int) -> int:
         order = plan_rounds(

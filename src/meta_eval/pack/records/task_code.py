@@ -251,7 +251,10 @@ def _tagged(root: Path, tag: str) -> tuple[str, ...]:
     reading = FolderReader(root)
     files = (file for folder in folders for file, _ in files_of[folder] if file.suffix == ".yaml")
     for file in sorted(files, key=lambda file: file.parts):
-        settings = merge_includes(reading, file, ())[0]
+        try:
+            settings = merge_includes(reading, file, ())[0]
+        except TemplateError:  # a task in it is refused if it is named
+            continue
         tags, task = settings.get("tag"), settings.get("task")
         if isinstance(task, str) and tag in (tags if isinstance(tags, list) else [tags]):
             tasks[task] = None
