@@ -53,9 +53,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 # Most configurations of the tests name no backend. Without the engines, whose default is vllm, a package makes it server.
-if not is_there("engines"):
-    _SERVER = str(HELPERS / "default_server")
-    sys.path.append(_SERVER)
+_SERVER = None if is_there("engines") else str(HELPERS / "default_server")
+if _SERVER is not None:
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), _SERVER)))
 
 # Folders none of whose files takes more than 4 s of CPU time.
@@ -100,6 +99,8 @@ def pytest_configure(config: pytest.Config) -> None:
     These are most messages of xdist, and each takes a tenth of a millisecond of both processes. ``--durations`` shows
     set-ups too.
     """
+    if _SERVER is not None and _SERVER not in sys.path:  # a forked worker imports no conftest, and has another path
+        sys.path.append(_SERVER)
     if not hasattr(config, "workerinput") or config.option.durations is not None:
         return
     (worker,) = (plugin for plugin in config.pluginmanager.get_plugins() if hasattr(plugin, "sendevent"))
