@@ -15,7 +15,7 @@ from typing import Any
 import forked
 import pytest
 from hypothesis import HealthCheck, settings
-from made_once import compile_once, templates_once
+from made_once import templates_once
 from places import HELPERS, THOROUGH
 from plugged import imports_what_is_gone, is_there
 from rows import make_row, write_rows
@@ -40,8 +40,6 @@ os.environ["META_EVAL_WORKER"] = "0"
 
 # What tests make is large, and little of it garbage: a search for it takes longer than what it frees is worth.
 gc.set_threshold(1_000_000, 50, 50)
-
-compile_once()
 
 # A test folder need not outlive the machine, and to wait for the disk takes longer than most tests.
 os.fsync = lambda _: None
