@@ -254,7 +254,7 @@ def judged(tasks: Sequence[Task], drop: float, rng: np.random.Generator) -> Deci
         before, after, _, _ = draw(plain, drop, rng)
         docs = docs_of(plain)
         answers[task.name] = with_verdicts(docs, before.tolist())
-        results[task.name] = _task_run(task, with_verdicts(docs, after.tolist()))
+        results[task.name] = task_run(task, with_verdicts(docs, after.tolist()))
         entries[task.name] = _entry(task, metric_of(plain))
     judgement = decide_run(
         Run(results, (), {}), _manifest(entries), Baseline({name: (docs,) for name, docs in answers.items()}, {})
@@ -262,7 +262,7 @@ def judged(tasks: Sequence[Task], drop: float, rng: np.random.Generator) -> Deci
     return judgement.decision
 
 
-def _task_run(task: Task, docs: tuple[DocResult, ...]) -> TaskRun:
+def task_run(task: Task, docs: tuple[DocResult, ...]) -> TaskRun:
     known = {field.name: None for field in fields(Provenance)}
     provenance = Provenance(
         **{
@@ -271,6 +271,8 @@ def _task_run(task: Task, docs: tuple[DocResult, ...]) -> TaskRun:
             "model_args": {},
             "gen_kwargs": {},
             "decoding": {},
+            "docs_run": task.docs,
+            "docs_of_task": task.docs,
             "origins": AnswerOrigins(),
             "grader": GraderFacts(),
         }

@@ -117,12 +117,15 @@ def test_unscored_answers_of_both_alike_ship(tmp_path: Path) -> None:
 
 
 def test_a_baseline_that_is_cut_more_hides_nothing_where_its_docs_leave(tmp_path: Path) -> None:
-    """Where they count, a loss elsewhere may hide behind the gain on them."""
+    """Where they count, a loss elsewhere may hide behind the gain on them: the docs that both ended show it."""
     a, b = make_run(tmp_path / "a", [0.0] * 12 + RIGHT[12:], range(12)), make_run(tmp_path / "b", RIGHT)
     assert compared(a, b, "unscored", margin=5.0).decision.outcome == "SHIP"
     graded = compared(a, b, margin=5.0)
-    assert graded.decision.outcome == "UNDECIDED"
-    assert "cut answers differ" in graded.decision.reasons[0]
+    assert graded.decision.outcome == "SHIP"
+    assert "cut answers differ" in graded.decision.caveats[0]
+    lost = [verdict * (doc % 6 > 0) for doc, verdict in enumerate(RIGHT)]
+    hidden = compared(a, make_run(tmp_path / "lost", lost), margin=5.0)
+    assert hidden.decision.outcome != "SHIP"
 
 
 def test_a_cut_answer_that_the_grader_found_right_is_wrong_where_the_user_says_so(tmp_path: Path) -> None:

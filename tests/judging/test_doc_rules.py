@@ -55,7 +55,9 @@ def write(folder: Path, faulty: range, fault: dict[str, Any]) -> None:
         ("self-judged passes", SELF_JUDGED, 5, 9, False),
         ("self-judged passes", SELF_JUDGED, 5, 11, True),
         ("empty answers", EMPTY, 0, 1, None),
-        ("empty answers", EMPTY, 0, 2, True),
+        ("empty answers", EMPTY, 0, 2, False),  # more than 1 %, and no more than chance brings at 1 %
+        ("empty answers", EMPTY, 0, 3, False),
+        ("empty answers", EMPTY, 0, 4, True),
         ("empty answers", EMPTY, 50, 50, True),
         ("empty answers", CUT_THINKING, 0, 6, None),
     ],

@@ -374,7 +374,7 @@ def test_empty_answers_forbid_ship(tmp_path: Path) -> None:
     pack = manifest(meta_some=entry(108, published(79.5)))
     judgement = decide_run(run, pack, answered(run, verdicts), Gate(margin=5.0))
     assert (judgement.tasks[0].outcome, judgement.decision.outcome) == ("within margin", "UNDECIDED")
-    assert "empty answers: meta_some (11 of 108)" in judgement.decision.reasons
+    assert "empty answers: meta_some (11 of 108), meta_some in the baseline (11 of 108)" in judgement.decision.reasons
 
 
 @thorough

@@ -197,9 +197,11 @@ def test_a_filter_that_is_not_the_verdicts_raises_nothing(tmp_path: Path) -> Non
     assert list_kinds(compare_runs(both(tmp_path / "a", 0), both(tmp_path / "b", 60))) == []
 
 
-@pytest.mark.parametrize(("docs", "count", "said"), [(200, 4, False), (200, 5, True), (1000, 40, True)])
+@pytest.mark.parametrize(
+    ("docs", "count", "said"), [(200, 4, False), (200, 6, True), (1000, 24, False), (1000, 40, True)]
+)
 def test_the_decision_says_how_much_of_a_drop_was_not_read(tmp_path: Path, docs: int, count: int, said: bool) -> None:
-    """From half the margin on. Of 100 docs 15 more are read and wrong."""
+    """From half the margin on, and beyond chance. Of 100 docs 15 more are read and wrong."""
     runs = [
         extracted(tmp_path / "a", 0, "[invalid]", right=docs, docs=docs),
         extracted(tmp_path / "b", count, "[invalid]", right=85 * docs // 100 - count, docs=docs),
@@ -207,11 +209,55 @@ def test_the_decision_says_how_much_of_a_drop_was_not_read(tmp_path: Path, docs:
     judgement = compare_runs(*runs, gate=Gate(margin=5.0))
     unread = 100 * count / docs
     note = (
-        f"{NOT_READ}: gsm8k (nothing was extracted from {count} of {docs:,} answers, 0 of the baseline's; "
-        f"of the drop of {15 + unread:.1f} points, {unread:.1f} come from these answers)"
+        f"{NOT_READ}: gsm8k ({count} of {docs:,} answers are not read, 0 of the baseline's; of the drop of "
+        f"{15 + unread:.1f} points, {unread:.1f} come from these answers; on the {docs - count:,} other docs it lost "
+        f"{1500 / (100 - unread):.1f})"
     )
     assert (note in judgement.decision.caveats) == said
     assert judgement.decision.outcome == "DON'T SHIP"
+
+
+@pytest.mark.parametrize("text", ["", "I say 5"])
+def test_a_loss_behind_answers_that_the_baseline_lacks_does_not_ship(tmp_path: Path, text: str) -> None:
+    """The last 80 of 400 answers of A are empty, or not read: all wrong. B has them right and loses 40 others."""
+
+    def run(folder: Path, right: Callable[[int], bool], lacking: int) -> Run:
+        rows = [
+            make_sample(
+                number, "strict", {"exact_match": float(right(number))},
+                **(
+                    {"text": text, "extracted": "[invalid]"} if number >= 400 - lacking
+                    else {"text": f"I say {right(number)}", "extracted": "5"}
+                ),
+            )
+            for number in range(400)
+        ]  # fmt: skip
+        return read_stock_run(folder, {"gsm8k": rows})
+
+    a, b = run(tmp_path / "a", lambda number: number < 320, 80), run(tmp_path / "b", lambda number: number >= 40, 0)
+    judgement = compare_runs(a, b)
+    kind = "not read" if text else "empty"
+    assert judgement.decision.outcome == "UNDECIDED"
+    assert judgement.decision.reasons[0] == (
+        f"answers not read: gsm8k (0 of 400 answers are {kind}, 80 of the baseline's; of the drop of \u221210.0 points, "
+        "\u221220.0 come from these answers; on the 320 other docs it lost 12.5)"
+    )
+    assert compare_runs(b, b).decision.outcome == "SHIP"
+
+
+def test_a_side_with_many_empty_answers_forbids_ship_whichever_it_is(tmp_path: Path) -> None:
+    empty, full = (extracted(tmp_path / "gsm8k", 0, "", text=text, right=12) for text in ("", "I say 5"))
+    for runs, side in (((empty, full), "A"), ((full, empty), "B")):
+        judgement = compare_runs(*runs, gate=Gate(margin=20.0))
+        assert f"empty answers: gsm8k in {side} (12 of 200)" in judgement.decision.reasons
+        assert judgement.decision.outcome == "UNDECIDED"
+
+
+def test_a_limit_of_the_gate_that_the_baseline_alone_exceeds_is_undecided(tmp_path: Path) -> None:
+    runs = [extracted(tmp_path / name, count, None) for name, count in (("a", 12), ("b", 0))]
+    judgement = compare_runs(*runs, gate=Gate(margin=20.0, limits={"unextracted": 5}))
+    assert judgement.decision.outcome == "UNDECIDED"
+    assert "gate not met: gsm8k in A (12 of 200 are answers in which nothing was found" in judgement.decision.reasons[0]
 
 
 def test_the_gates_limit_of_unextracted_answers_uses_the_same_definition(tmp_path: Path) -> None:

@@ -108,6 +108,8 @@ ALARM_EMPTY = 0.01
 # Likelihoods that are no finite numbers are a fault of the engine, whatever the baseline has: this share forbids SHIP.
 ALARM_BAD_LIKELIHOOD = 0.01
 ALARM_UNGRADED = 0.01
+# From this share of unread answers on, almost nothing in a record can be read.
+ALMOST_ALL = 0.9
 # Answers without an extracted value count as wrong, so the drop includes them. So many indicate a faulty run rather
 # than a weak model.
 ALARM_UNEXTRACTED_GRAVE = 0.2

@@ -259,6 +259,9 @@ class DocResult:
     """Whether the answer was as long as it was allowed to be; None when that cannot be known. Of several answers,
     whether one was."""
 
+    answer_length: int = 0
+    """Characters of the answer; of several answers, of the longest. 0 for a choice by likelihood."""
+
     figures: dict[str, float] = field(default_factory=dict)
     """Figures of the answer (`meta_eval.harness.doc_results`), by key."""
 
@@ -277,7 +280,9 @@ class DocResult:
 
     recorded_cut: bool | None = None
     is_recorded_cut_thinking: bool = False
-    """The same of the recorded answer in the doc."""
+    recorded_empty: bool = False
+    recorded_length: int = 0
+    """The same of the recorded answer in the doc, and whether it is empty, and its characters."""
 
     place: int | None = None
     """Its index in the random order of the run, from 0; None without a random order."""
@@ -298,9 +303,9 @@ class DocResult:
     def with_recorded(self, answers: dict[str, FilterResult]) -> DocResult:
         """The doc with the recorded answers by filter; the text of these answers is unknown."""
         return replace(
-            self, filter_results=answers, answer_tail="", answer_empty=False, limit_hit=None, figures={},
-            cuts=(self.recorded_cut,), is_cut_thinking=self.is_recorded_cut_thinking, answer_hash=None,
-            has_bad_likelihood=False, tools_lost=False,
+            self, filter_results=answers, answer_tail="", answer_empty=self.recorded_empty,
+            answer_length=self.recorded_length, limit_hit=None, figures={}, cuts=(self.recorded_cut,),
+            is_cut_thinking=self.is_recorded_cut_thinking, answer_hash=None, has_bad_likelihood=False, tools_lost=False,
         )  # fmt: skip
 
     @property

@@ -209,6 +209,13 @@ def add_endings(doc: DocResult, sample: Mapping[str, Any], count_tokens: Callabl
     if isinstance(recorded := task_doc.get("recorded_output"), str):
         ending = _find_ending(recorded, task_doc.get(RECORDED_FINISH_REASON), limit, count_tokens)
         doc.recorded_cut, doc.is_recorded_cut_thinking = ending.is_cut, ending.is_thinking
+        doc.recorded_empty, doc.recorded_length = ending.is_empty, len(recorded)
+
+
+def is_empty_answer(text: str) -> bool:
+    """Whether an answer says nothing: a text of white space, or the JSON text of a chat message without text and
+    calls."""
+    return _find_ending(text, None, None, None).is_empty
 
 
 def _find_ending(text: str, end: object, limit: int | None, count_tokens: Callable[[str], int] | None) -> _Ending:

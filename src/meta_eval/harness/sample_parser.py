@@ -151,6 +151,7 @@ def _doc(doc_id: int, sample: Mapping[str, Any], answers: Sequence[str], cluster
         answer_tail=(answers[0] if answers else "")[-MAX_TAIL_CHARS:],
         answer_empty=bool(answers) and not any(text.strip() for text in answers),
         limit_hit=None,
+        answer_length=max(map(len, answers), default=0),
         figures=read_figures(sample, answers),
         place=place if isinstance(place := sample.get("random_place"), int) else None,
         sent_hash=sent,

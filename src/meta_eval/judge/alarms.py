@@ -129,7 +129,7 @@ KINDS: Mapping[str, AlarmKind] = {
         "empty answers",
         "The prompt may have been cut to fit max_model_len, or the model ended at once for want of a BOS token.",
         "empty",
-        docs=DocsAbove(lambda doc, _: doc.answer_empty and not doc.is_cut_thinking, ALARM_EMPTY),
+        docs=DocsAbove(lambda doc, _: doc.answer_empty and not doc.is_cut_thinking, ALARM_EMPTY, beyond_chance=True),
     ),
     "likelihoods": AlarmKind(
         "likelihoods that are no numbers",
@@ -149,9 +149,17 @@ KINDS: Mapping[str, AlarmKind] = {
             beside=True,
         ),
     ),
+    "cut more": AlarmKind(
+        "cut answers differ",
+        "One model is cut more often than the other, beyond chance. With a higher limit of tokens (max_gen_toks) the "
+        "comparison is of whole answers.",
+        "limit hit",
+        first=True,
+    ),
     "unread": AlarmKind(
         "answers not read",
-        "One model's answers are read less often. Where the format changed, that part of the drop is not the model's.",
+        "One model's answers are read less often: that part of the drop is not the model's. The docs that were read on "
+        "both sides show the rest.",
         "unextracted",
         first=True,
     ),
@@ -177,13 +185,6 @@ KINDS: Mapping[str, AlarmKind] = {
         "cut off: unknown",
         "Whether long answers were cut off cannot be known: their limit is not recorded, or the model's tokenizer is "
         "not on this machine.",
-    ),
-    "cut more": AlarmKind(
-        "cut answers differ",
-        "One model is cut more often than the other, beyond chance. With a higher limit of tokens (max_gen_toks) the "
-        "comparison is of whole answers.",
-        "limit hit",
-        first=True,
     ),
     "filters": AlarmKind(
         "filters disagree",

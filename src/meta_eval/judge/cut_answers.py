@@ -116,7 +116,7 @@ def raise_cut_more(rates: dict[str, tuple[stats.Drop, CutSummary, CutAnswers]]) 
     corrected = stats.correct_by_holm([rate.p_value() for rate, _, _ in rates.values()])
     for (task, (rate, cut, how)), p in zip(rates.items(), corrected, strict=True):
         if p < ALPHA:
-            hidden = rate.value > 0 if how == "unscored" else abs(rate.value) > ALARM_LIMIT_HIT
+            hidden = rate.value > (0 if how == "unscored" else ALARM_LIMIT_HIT)
             yield "cut more", AlarmOccurrence(task, note=_explain(cut), veto=hidden)
 
 

@@ -114,7 +114,7 @@ class AlarmOccurrence:
     """Its name; None for the whole run."""
 
     run: str | None = None
-    """``A`` or ``B``, where two are compared."""
+    """``A`` or ``B``, where two are compared; ``the baseline`` where the candidate stands beside a record."""
 
     count: int | None = None
     """Docs that it is true of; None where it is of the whole task."""
@@ -146,6 +146,9 @@ class DocsAbove:
     beside: bool = False
     """Whether the share of the other side is taken off first. Where nothing is known of its answers, nothing is taken
     off."""
+
+    beyond_chance: bool = False
+    """Whether it forbids SHIP only where so many are more than chance brings at this share (one-sided, p < 5 %)."""
 
     of_candidate: bool = False
     """Whether the candidate alone raises it, and with ``beside`` only where the answers of the baseline are known. Else

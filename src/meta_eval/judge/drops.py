@@ -47,7 +47,7 @@ from meta_eval.judge.figures import (
     list_other_averages,
     list_scores,
 )
-from meta_eval.judge.gate import Gate, GateTask, check_conditions
+from meta_eval.judge.gate import Gate, GateTask, check_conditions, exceed_limits
 from meta_eval.judge.own_unit import OwnUnitDrop, measure_own_unit
 from meta_eval.judge.pair import (
     Clusters,
@@ -67,8 +67,8 @@ from meta_eval.judge.pair_alarms import (
     list_placed_losses,
     measure_noise,
     raise_grader_change,
-    split_unread,
 )
+from meta_eval.judge.read_docs import LackingAnswers, keep_read_docs, list_lacking
 from meta_eval.judge.run_alarms import count_changed_prompts, find_alarms, find_run_problems, has_fixed_order
 from meta_eval.pack.manifest import TaskEntry
 
@@ -100,8 +100,8 @@ def measure_task(pair: TaskPair, gate: Gate, shared: frozenset[str]) -> TaskPair
     alarms = [*_find_task_alarms(pair, chosen, rule, figures), *grading]
     if own_unit and not pair.baseline_runs:
         alarms = [(kind, alarmed) for kind, alarmed in alarms if kind != "alone"]
-    pair = _measure_drop(pair, chosen, rule, clusters) if chosen else pair
-    pair = replace(pair, figures=figures, alarms=tuple(alarms))
+    pair = _measure_drop(pair, chosen, clusters) if chosen else pair
+    pair = replace(pair, margin=rule.margin_fraction, cap=rule.cap_fraction, figures=figures, alarms=tuple(alarms))
     if chosen is None or chosen.sides is None:
         return pair
 
@@ -116,8 +116,18 @@ def measure_task(pair: TaskPair, gate: Gate, shared: frozenset[str]) -> TaskPair
         filters=tuple(compute_filter_drops(chosen.sides, chosen.metric_key, result.filters, clusters)),
         timed=TimedLosses(measured[1] if measured else (), placed),
         cut_rate=cut_rate,
-        unread=split_unread(chosen.sides, chosen.metric_key),
+        lacking=list_lacking(chosen.sides, chosen.metric_key, clusters),
     )
+
+
+def measure_read_docs(pair: TaskPair, kinds: Sequence[LackingAnswers]) -> TaskPair | None:
+    """The task with the drop over the docs whose answers lack nothing of these kinds on either side; None without."""
+    sides, metric_key, clusters = pair.drop_sides, pair.shown.metric, pair.clusters
+    read = keep_read_docs(sides, metric_key, kinds) if sides and metric_key else None
+    if read is None or metric_key is None or clusters is None or pair_scores(read, metric_key) is None:
+        return None
+    chosen = ChosenBaseline(pair.shown.baseline_label or "", metric_key, read.candidate, read.baseline)
+    return replace(_measure_drop(pair, chosen, clusters), drop_sides=read)
 
 
 def _describe_missing(pair: TaskPair) -> TaskPair:
@@ -220,7 +230,27 @@ def _find_answer_alarms(pair: TaskPair, metric_key: str, rule: GateTask, figures
         docs, filter_name = candidate.runs[number], metric_key.partition(",")[2]
         pairs = pair.pair_docs_of_run(number) if rule.limits else []
         alarms += check_conditions(name, docs, filter_name, rule.limits, pairs)
-    return alarms
+    return [*alarms, *_find_alarms_of_baseline(pair, rule)]
+
+
+def _find_alarms_of_baseline(pair: TaskPair, rule: GateTask) -> Iterator[RaisedAlarm]:
+    """The same of the baseline's answers: of its runs, or of what was recorded. A limit of the gate that they exceed is
+    no loss of the candidate."""
+    answers, newest = pair.baseline_answers or pair.recorded_verdicts, pair.candidate_runs[0]
+    if answers is None:
+        return
+    side = "A" if pair.baseline_runs else "the baseline"
+    metric_key = (
+        find_verdict_metric(pair.baseline_runs[0], pair.entry) if pair.baseline_runs else pair.metric_key
+    ) or ""
+    beside = ScoredRun([newest.docs], newest.lower_is_better)
+    for number, docs in enumerate(answers.runs):
+        run = pair.baseline_runs[number] if pair.baseline_runs else None
+        alarms = [
+            *find_alarms(pair.name, run, answers, number, metric_key, beside=beside, expected=None, is_candidate=False),
+            *exceed_limits(pair.name, docs, metric_key.partition(",")[2], rule.limits),
+        ]
+        yield from ((kind, replace(alarmed, run=side)) for kind, alarmed in alarms)
 
 
 def _find_baseline_alarms(pair: TaskPair, chosen: ChosenBaseline | None, reason: str | None) -> list[RaisedAlarm]:
@@ -304,7 +334,7 @@ def _break_down_drop(pair: TaskPair, chosen: ChosenBaseline, clusters: Clusters)
     )
 
 
-def _measure_drop(pair: TaskPair, chosen: ChosenBaseline, rule: GateTask, clusters: Clusters) -> TaskPair:
+def _measure_drop(pair: TaskPair, chosen: ChosenBaseline, clusters: Clusters) -> TaskPair:
     candidate = chosen.candidate.scores(chosen.metric_key)
     assert candidate is not None  # noqa: S101 (that is how it was chosen)
     names = clusters([chosen.candidate.docs[position] for position in candidate.doc_indices])
@@ -319,11 +349,9 @@ def _measure_drop(pair: TaskPair, chosen: ChosenBaseline, rule: GateTask, cluste
     return replace(
         pair,
         measured_drop=replace(drop, runs=spread),
-        margin=rule.margin_fraction,
         repeats=len(chosen.candidate.runs),
         baseline_repeats=len(pair.baseline_runs) if chosen.label == RUN_A else None,
         noise=noise,
-        cap=rule.cap_fraction,
         subtasks=compute_subtask_drops(chosen.candidate, chosen.metric_key, chosen.sides),
         measured_flips=_measure_flips(pair, chosen),
         newest=_measure_newest_drop(chosen, names),

@@ -128,6 +128,28 @@ def check_conditions(
         yield severity, AlarmOccurrence(task, note="; ".join(clauses))
 
 
+def exceed_limits(
+    task: str, docs: Sequence[DocResult], filter_name: str, limits: Mapping[str, float]
+) -> Iterator[tuple[Severity, AlarmOccurrence]]:
+    """The limits that a baseline is known to exceed. They forbid SHIP; DON'T SHIP is for the candidate alone.
+
+    Args:
+        task: Its name.
+        docs: The docs of the baseline.
+        filter_name: The filter of its verdicts.
+        limits: The largest allowed share by key of a condition, in percent.
+    """
+    from meta_eval.judge.decision import AlarmOccurrence
+
+    notes = []
+    for condition in list_conditions() if limits and docs else ():
+        if condition.key in limits and condition.compare is None:
+            marks = [mark is True for mark in condition.mark(docs, (), filter_name)]
+            notes += [note for _, note in _compare_share(condition, marks, limits[condition.key])]
+    if notes:
+        yield "gate not met", AlarmOccurrence(task, note="; ".join(notes))
+
+
 def _compare_share(condition: Condition, marks: Sequence[bool | None], limit: float) -> Iterator[tuple[Severity, str]]:
     count, unknown = marks.count(True), marks.count(None)
     allowed = f"{condition.counted}, and {limit:g} % are allowed"

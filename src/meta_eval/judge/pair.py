@@ -22,7 +22,8 @@ from meta_eval.stats import Drop
 if TYPE_CHECKING:
     from meta_eval.harness.lm_eval_run import TaskRun
     from meta_eval.judge.decision import RaisedAlarm, SampleSource, TaskDecision
-    from meta_eval.judge.pair_alarms import FilterDrop, TimedLosses, UnreadSplit
+    from meta_eval.judge.pair_alarms import FilterDrop, TimedLosses
+    from meta_eval.judge.read_docs import LackingAnswers
     from meta_eval.pack.baseline import Baseline
     from meta_eval.pack.manifest import TaskEntry
 
@@ -159,8 +160,8 @@ class TaskPair:
     cut_rate: Drop | None = None
     """How much more often the candidate's answers are cut; None where that is unknown."""
 
-    unread: UnreadSplit | None = None
-    """The part of the drop from answers that were not read; None where that is unknown."""
+    lacking: tuple[LackingAnswers, ...] = ()
+    """The answers that are empty, cut or not read, by kind."""
 
     figures: TaskDecision | None = None
     """What a report shows of it, without the decision."""
@@ -279,13 +280,23 @@ def _keep_common_docs(runs: Sequence[Sequence[DocResult]]) -> list[list[DocResul
 
 def _with_endings(answers: Sequence[DocResult], docs: Sequence[DocResult]) -> tuple[DocResult, ...]:
     """Recorded answers with what is known of how they ended: their texts stand in the docs that were run."""
-    known = {make_number_key(doc): (doc.recorded_cut, doc.is_recorded_cut_thinking) for doc in docs}
+    known = {make_number_key(doc): doc for doc in docs}
     with_endings = []
     for doc in answers:
-        cut, is_thinking = known.get(make_number_key(doc), (None, False))
-        is_open = doc.cuts == (None,)
-        with_endings.append(replace(doc, cuts=(cut,), is_cut_thinking=is_thinking) if is_open else doc)
+        asked = known.get(make_number_key(doc)) if doc.cuts == (None,) else None
+        with_endings.append(_with_ending(doc, asked) if asked else doc)
     return tuple(with_endings)
+
+
+def _with_ending(answer: DocResult, asked: DocResult) -> DocResult:
+    cut = asked.recorded_cut
+    return replace(
+        answer,
+        cuts=(cut,),
+        is_cut_thinking=asked.is_recorded_cut_thinking,
+        limit_hit=None if cut is None else cut and not answer.answer_empty,
+        n_choices=asked.n_choices,
+    )
 
 
 def pair_docs(baseline: ScoredRun, candidate: ScoredRun, *keys: Key) -> RunPair:

@@ -1,4 +1,4 @@
-"""Alarms that need both sides of a comparison: another grader, same answers, filters, unread answers, drift.
+"""Alarms that need both sides of a comparison: another grader, same answers, filters, drift.
 
 Another grader: the proof is a doc whose answers are the same word for word, and whose verdicts are not, as the model
 did not change there. A doc that was not graded, or whose program may have run out of time, is no proof. Other versions
@@ -31,7 +31,7 @@ from meta_eval.base.thresholds import (
 from meta_eval.harness.doc_results import DocResult, FilterResult
 from meta_eval.harness.lm_eval_run import Run, TaskRun
 from meta_eval.harness.provenance import GraderFacts, Provenance
-from meta_eval.harness.scores import ScoredRun, compute_scores
+from meta_eval.harness.scores import compute_scores
 from meta_eval.judge.decision import AlarmOccurrence, EngineNoise, Flips, RaisedAlarm
 from meta_eval.judge.pair import Clusters, RunPair, pair_scores
 from meta_eval.stats.clustered_mean import average_docs
@@ -314,84 +314,6 @@ def _change(drop: float) -> str:
     if abs(drop) < ZERO_POINTS:
         return "did not change"
     return f"{'lost' if drop > 0 else 'gained'} {100 * abs(drop):.1f} points"
-
-
-# The smallest difference in unread answers that is said.
-_FEWEST = 5
-
-
-@dataclass(frozen=True, slots=True)
-class UnreadSplit:
-    """The parts of a drop: answers that only one side's filter could read, and all others."""
-
-    docs: int
-    """Docs that are compared."""
-
-    baseline: int
-    candidate: int
-    """Docs with an unread answer, in any run of each."""
-
-    more: float
-    """How much more often the candidate's answers are unread, from -1 to 1, weighted like the drop."""
-
-    drop: float
-    """The drop."""
-
-    not_read: float
-    """Its part from docs that were read in one of the two alone; the rest is read and wrong."""
-
-
-def split_unread(pair: RunPair, metric_key: str) -> UnreadSplit | None:
-    """Split a drop; None where the two have no scores, or nobody knows which answers of a side were read."""
-    scores, name = pair_scores(pair, metric_key), metric_key.partition(",")[2]
-    if scores is None:
-        return None
-    before, after = (_list_unread_shares(scored, of.doc_indices, name) for scored, of in zip(pair, scores, strict=True))
-    if before is None or after is None:
-        return None
-    shares = (of.comparable_contributions for of in scores)
-    losses = [a - b for a, b in zip(*shares, strict=True)]
-    weights = average_docs(losses, scores.candidate.labels).weights
-    rows = list(zip(weights, losses, before, after, strict=True))
-    return UnreadSplit(
-        docs=len(losses),
-        baseline=sum(share > 0 for share in before),
-        candidate=sum(share > 0 for share in after),
-        more=math.fsum(weight * (b - a) for weight, _, a, b in rows),
-        drop=math.fsum(weight * loss for weight, loss, _, _ in rows),
-        not_read=math.fsum(weight * loss for weight, loss, a, b in rows if a != b),
-    )
-
-
-def find_unread_drop(task: str, split: UnreadSplit | None, margin: float) -> list[RaisedAlarm]:
-    """Say which part of a drop was not read, where the difference in unread answers can make up half the margin.
-
-    A difference of fewer than five docs is no more than chance: 5 of 5 on one side have probability 1 in 16.
-    """
-    if split is None or abs(split.more) < margin / 2 or abs(split.candidate - split.baseline) < _FEWEST:
-        return []
-    counts = f"{split.candidate:,} of {split.docs:,} answers, {split.baseline:,} of the baseline's"
-    drop = f"of the drop of {_points(split.drop)} points, {_points(split.not_read)} come from these answers"
-    note = f"nothing was extracted from {counts}; {drop}"
-    return [("unread", AlarmOccurrence(task, note=note, veto=False))]
-
-
-def _list_unread_shares(scored: ScoredRun, places: tuple[int, ...], name: str) -> list[float] | None:
-    """Of each doc the share of runs in which its answer was not read; None where that is known of no doc."""
-    marks = [[_is_unread(docs[place], name) for docs in scored.runs] for place in places]
-    if all(mark is None for of_doc in marks for mark in of_doc):
-        return None
-    return [sum(map(bool, of_doc)) / len(of_doc) for of_doc in marks]
-
-
-def _is_unread(doc: DocResult, name: str) -> bool | None:
-    result = doc.filter_results.get(name)
-    return True if doc.answer_empty else None if result is None else result.is_unextracted
-
-
-def _points(share: float) -> str:
-    text = f"{abs(100 * share):.1f}"
-    return f"{chr(0x2212) if share < 0 and float(text) else ''}{text}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,13 +23,14 @@ from meta_eval.base.thresholds import (
     ALARM_FLOOR_OF_BASELINE,
     ALARM_LIMIT_HIT,
     ALARM_OTHER_FORMAT,
+    ALPHA,
     NAMED,
 )
 from meta_eval.harness.doc_results import DocResult
 from meta_eval.harness.lm_eval_run import Run, TaskRun
 from meta_eval.harness.provenance import AnswerOrigins, Provenance, count_names
 from meta_eval.harness.scores import ScoredRun
-from meta_eval.judge.alarms import OF_DOCS, list_doc_rules
+from meta_eval.judge.alarms import INVALID, OF_DOCS, list_doc_rules
 from meta_eval.judge.decision import AlarmOccurrence, DocsAbove, RaisedAlarm
 from meta_eval.pack.backends.base import AddedBos
 from meta_eval.pack.backends.registry import UnknownBackendError, find_backend
@@ -37,14 +38,14 @@ from meta_eval.pack.manifest import TaskEntry
 
 
 def find_alarms(
-    task: str, result: TaskRun, scored: ScoredRun, run: int, metric_key: str, *,
+    task: str, result: TaskRun | None, scored: ScoredRun, run: int, metric_key: str, *,
     beside: ScoredRun | None, expected: float | None, is_candidate: bool = True,
 ) -> Iterator[RaisedAlarm]:  # fmt: skip
     """Find what is wrong with a run of a task.
 
     Args:
         task: Its name.
-        result: The run.
+        result: The run; None for recorded answers, of which nothing but the docs is known.
         scored: All runs of the model.
         run: The index of the run.
         metric_key: The ``metric,filter`` of single verdicts.
@@ -57,8 +58,13 @@ def find_alarms(
     if not docs:
         return
     filter_name = metric_key.partition(",")[2]
-    yield from find_task_origins(task, result.provenance.origins)
+    if result is not None:
+        yield from find_task_origins(task, result.provenance.origins)
+        yield from _find_other_format(task, result, scored, run, metric_key)
+        yield from _find_unjudged_answers(task, result, docs, filter_name)
     for kind, rule in list_doc_rules():
+        if result is None and kind in INVALID:  # what was recorded is no run of the pack
+            continue
         count, known = _count(docs, rule, filter_name)
         others, of = _count(beside.docs, rule, filter_name) if beside and rule.beside else (0, 0)
         if rule.of_candidate and (not is_candidate or (rule.beside and not of)):
@@ -66,7 +72,11 @@ def find_alarms(
         of = of or 1
         more, all_pairs = count * of - others * known, known * of  # whole numbers: 7 % less 5 % are 2 %
         if more > rule.above * all_pairs:
-            yield kind, AlarmOccurrence(task, None, count, known, veto=more > rule.grave * all_pairs)
+            by_chance = rule.beyond_chance and stats.tail_p_value(count, known, rule.above) >= ALPHA
+            # A baseline that is cut more often makes nobody look better than he is.
+            is_harmless = by_chance or (kind == "limit" and not is_candidate)
+            veto = more > rule.grave * all_pairs and not is_harmless
+            yield kind, AlarmOccurrence(task, None, count, known, veto=veto)
     if bad := sum(doc.has_bad_likelihood for doc in docs):
         yield "likelihoods", AlarmOccurrence(task, None, bad, len(docs), veto=bad >= ALARM_BAD_LIKELIHOOD * len(docs))
     yield from _find_low_score(task, scored, run, metric_key, expected)
@@ -74,8 +84,6 @@ def find_alarms(
     unknown = sum(doc.limit_hit is None and not doc.is_cut_thinking and doc.answer_tail != "" for doc in docs)
     if unknown and hit <= ALARM_LIMIT_HIT * len(docs) < hit + unknown:
         yield "cut unknown", AlarmOccurrence(task, None, unknown, len(docs), veto=False)
-    yield from _find_other_format(task, result, scored, run, metric_key)
-    yield from _find_unjudged_answers(task, result, docs, filter_name)
 
 
 def _count(docs: Sequence[DocResult], rule: DocsAbove, filter_name: str) -> tuple[int, int]:

@@ -20,14 +20,13 @@ from meta_eval.harness.choice import Choice
 from meta_eval.harness.doc_results import DocResult, ResultsError, find_shared_questions
 from meta_eval.harness.lm_eval_run import Run, TaskRun, find_disputed_metrics, refuse_without_samples
 from meta_eval.harness.provenance import Provenance
-from meta_eval.harness.scores import ScoredRun
 from meta_eval.judge.alarms import INVALID, OF_TWO_SIDES, find_caveats, find_vetoes, group_alarms
 from meta_eval.judge.caps import note_low_caps
 from meta_eval.judge.cut_answers import raise_cut_more
 from meta_eval.judge.decide import RunDecision, decide_outcome
 from meta_eval.judge.decision import LEFT_OUT, RUN_A, AlarmOccurrence, RaisedAlarm
 from meta_eval.judge.drop_breakdown import break_down_mean_drop, break_down_regraded_drop
-from meta_eval.judge.drops import is_share, measure_task
+from meta_eval.judge.drops import is_share, measure_read_docs, measure_task
 from meta_eval.judge.further_runs import advise_second_run
 from meta_eval.judge.gate import Gate, GateTask
 from meta_eval.judge.groups import choose_entries, list_decided_names, pair_groups
@@ -44,9 +43,9 @@ from meta_eval.judge.pair_alarms import (
     find_disagreements,
     find_drift,
     find_same_answers,
-    find_unread_drop,
 )
-from meta_eval.judge.run_alarms import find_alarms, find_faults, find_run_origins, find_two_bos, has_fixed_order
+from meta_eval.judge.read_docs import LackingAnswers, ReadDrop, describe_read_drop, find_differing
+from meta_eval.judge.run_alarms import find_faults, find_run_origins, find_two_bos, has_fixed_order
 from meta_eval.judge.score_pair import is_score_alone, pair_scores_alone
 from meta_eval.pack.baseline import Baseline
 from meta_eval.pack.manifest import Manifest
@@ -101,6 +100,7 @@ def decide_run(
         completed,
         decided_names,
         run_alarms if manifest else [*run_alarms, ("no pack", AlarmOccurrence(None))],
+        run,
     )
 
 
@@ -109,23 +109,26 @@ def decide_pairs(
     gate: Gate,
     decided_names: Sequence[str],
     run_alarms: Sequence[RaisedAlarm],
+    candidate: Run,
 ) -> RunDecision:
     """Decide over the named tasks.
 
     A named group replaces its tasks and nested groups. Other groups are decided too, outside the mean, and can also
     forbid SHIP.
+
+    Args:
+        pairs: The tasks, and the groups of the candidate.
+        gate: The rules.
+        decided_names: The tasks and groups to decide on.
+        run_alarms: Alarms of whole runs.
+        candidate: The run in question.
     """
     margin = gate.margin_fraction
     members = {pair.name: pair.shown.members for pair in pairs if pair.shown.members}
-    compared = {pair.name: pair for pair in pairs if pair.has_drop}
-    in_groups = {task for name in decided_names for task in members.get(name, ())}
-    in_groups |= _overlapping({name: members[name] for name in decided_names if name in members})
-    alarms = group_alarms(_list_alarms(pairs, margin, run_alarms))
-    averaged = [pair for name, pair in compared.items() if name in decided_names and name not in in_groups]
-    others = [pair for name, pair in compared.items() if name in decided_names and name in in_groups]
-    if not gate.chosen:
-        complete_groups = {name for name, tasks in members.items() if {*tasks} <= {*decided_names}}
-        others += [pair for name, pair in compared.items() if name in complete_groups]
+    in_groups = _list_grouped(members, decided_names)
+    reads = _decide_on_read_docs(pairs, gate, decided_names, candidate)
+    alarms = group_alarms(_list_alarms(pairs, margin, run_alarms, reads))
+    averaged, others = _choose_decided(pairs, gate, decided_names)
     decided_or_grouped = {*decided_names, *in_groups}
     vetoes = [
         replace(veto, invalid=veto.invalid | {name for name, tasks in members.items() if veto.invalid & set(tasks)})
@@ -169,9 +172,73 @@ def decide_pairs(
     )
 
 
-def _list_alarms(pairs: Sequence[TaskPair], margin: float, run_alarms: Sequence[RaisedAlarm]) -> Iterator[RaisedAlarm]:
+def _list_grouped(members: Mapping[str, Sequence[str]], decided_names: Sequence[str]) -> set[str]:
+    """The tasks, and groups, that count as a part of a named group."""
+    in_groups = {task for name in decided_names for task in members.get(name, ())}
+    return in_groups | _overlapping({name: members[name] for name in decided_names if name in members})
+
+
+def _choose_decided(
+    pairs: Sequence[TaskPair], gate: Gate, decided_names: Sequence[str]
+) -> tuple[list[TaskPair], list[TaskPair]]:
+    """The tasks of the mean, and those that are decided beside it."""
+    members = {pair.name: pair.shown.members for pair in pairs if pair.shown.members}
+    compared, in_groups = [pair for pair in pairs if pair.has_drop], _list_grouped(members, decided_names)
+    averaged = [pair for pair in compared if pair.name in decided_names and pair.name not in in_groups]
+    others = [pair for pair in compared if pair.name in decided_names and pair.name in in_groups]
+    if not gate.chosen:
+        others += [pair for pair in compared if pair.name in members and {*members[pair.name]} <= {*decided_names}]
+    return averaged, others
+
+
+def _decide_on_read_docs(
+    pairs: Sequence[TaskPair], gate: Gate, decided_names: Sequence[str], candidate: Run
+) -> Iterator[ReadDrop]:
+    """The tasks whose answers are empty, cut or not read more often on one side, with the drop over the other docs.
+
+    They forbid SHIP where the whole decision, taken again with these tasks on the docs that were read on both sides,
+    finds a loss: DON'T SHIP, or a task that is worse.
+    """
+    margin = gate.margin_fraction
+    lacking = {pair.name: (pair.lacking, pair.margin or margin) for pair in pairs if pair.lacking and pair.has_drop}
+    differing = find_differing(lacking)
+    read = {pair.name: found for pair in pairs if (found := _measure_read(pair, differing.get(pair.name, ())))}
+    if not read:
+        return
+    tasks = [read.get(pair.name, pair) for pair in pairs if not pair.shown.members]
+    tasks += pair_groups(candidate, tasks, gate)
+    shown, hidden = (_list_losses(of, gate, decided_names) for of in (pairs, tasks))
+    hides_loss = bool(hidden) and not shown
+    worse = hidden & read.keys()
+    for pair in pairs:
+        if pair.name in read:
+            kinds = differing[pair.name]
+            yield ReadDrop(
+                pair.name,
+                describe_read_drop(pair, kinds, read[pair.name].drop),
+                {kind.kind for kind in kinds} == {"cut"},
+                hides_loss and (pair.name in worse or not worse),
+            )
+
+
+def _list_losses(pairs: Sequence[TaskPair], gate: Gate, decided_names: Sequence[str]) -> set[str | None]:
+    """The tasks that are worse by their drops alone, and None if that is a DON'T SHIP."""
+    averaged, others = _choose_decided(pairs, gate, decided_names)
+    margin, cap, weighting = gate.margin_fraction, gate.cap_fraction or CAP, gate.weights or "precision"
+    decision = decide_outcome(averaged, margin, groups=others, cap=cap, weighting=weighting)
+    worse: set[str | None] = {task.name for task in (*decision.tasks, *decision.groups) if task.outcome == "worse"}
+    return worse | {None} if decision.outcome == "DON'T SHIP" else worse
+
+
+def _measure_read(pair: TaskPair, kinds: Sequence[LackingAnswers]) -> TaskPair | None:
+    return measure_read_docs(pair, kinds) if kinds else None
+
+
+def _list_alarms(
+    pairs: Sequence[TaskPair], margin: float, run_alarms: Sequence[RaisedAlarm], reads: Iterable[ReadDrop]
+) -> Iterator[RaisedAlarm]:
     """The alarms of tasks and runs, with those that need all tasks. A difference of cut answers says more than their
-    number."""
+    number, and as much as the drop over the docs that were read, unless that shows a loss."""
     cut_more = list(
         raise_cut_more(
             {
@@ -185,9 +252,11 @@ def _list_alarms(pairs: Sequence[TaskPair], margin: float, run_alarms: Sequence[
     yield from run_alarms
     yield from cut_more
     tasks_cut_more = {alarmed.task for _, alarmed in cut_more}
+    for read in reads:
+        if read.veto or not read.is_cut_alone or read.task not in tasks_cut_more:
+            yield "unread", AlarmOccurrence(read.task, note=read.note, veto=read.veto)
     for pair in pairs:
-        unread = find_unread_drop(pair.name, pair.unread, pair.margin or margin)
-        for kind, alarmed in (*pair.alarms, *unread):
+        for kind, alarmed in pair.alarms:
             if kind != "limit" or alarmed.task not in tasks_cut_more:
                 yield kind, alarmed
     yield from find_disagreements({pair.name: (pair.filters, pair.margin or margin) for pair in pairs if pair.filters})
@@ -317,7 +386,7 @@ def compare_runs(
     for name in lacking:
         only = "only A has samples of it" if name in in_a else "only B has samples of it" if name in in_b else None
         run_alarms.append(("not run", AlarmOccurrence(name, note=only, veto=name in decided_names)))
-    return decide_pairs(pairs, completed, decided_names, run_alarms)
+    return decide_pairs(pairs, completed, decided_names, run_alarms, candidate)
 
 
 def _pair_scores_alone(name: str, baseline: TaskRun, candidate: TaskRun, gate: Gate) -> TaskPair:
@@ -383,19 +452,13 @@ def _list_alarms_of_runs(pair: TaskPair) -> list[RaisedAlarm]:
     """The alarms of B, of A, and of what differs between them."""
     name, baseline_runs = pair.name, pair.baseline_runs
     alarms: list[RaisedAlarm] = [
-        (kind, replace(alarmed, run="B"))
+        (kind, replace(alarmed, run=alarmed.run or "B"))
         for kind, alarmed in pair.alarms
         if kind not in OF_TWO_SIDES and (pair.shown.own_unit is None or kind != "alone")
     ]
-    newest, metric_key = pair.candidate_runs[0], find_verdict_metric(baseline_runs[0], pair.entry) or ""
-    candidate = ScoredRun([newest.docs], newest.lower_is_better)
-    assert pair.baseline is not None  # noqa: S101 (these are its runs)
-    for number, task_run in enumerate(baseline_runs):
-        of_run = find_alarms(
-            name, task_run, pair.baseline, number, metric_key, beside=candidate, expected=None, is_candidate=False
-        )
-        alarms += [(kind, replace(alarmed, run="A")) for kind, alarmed in of_run]
-    differences = _describe_differences(baseline_runs[0].provenance, newest.provenance, pair.pair_docs_of_run(0))
+    differences = _describe_differences(
+        baseline_runs[0].provenance, pair.candidate_runs[0].provenance, pair.pair_docs_of_run(0)
+    )
     if _compares_runs(pair):
         # A deviation from the pack that both runs share is not a difference between them.
         alarms = [(kind, replace(alarmed, veto=alarmed.veto and kind not in INVALID)) for kind, alarmed in alarms]

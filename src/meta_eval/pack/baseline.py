@@ -37,6 +37,7 @@ from meta_eval.harness.doc_results import (
     read_figures,
 )
 from meta_eval.harness.provenance import find_installed_lm_eval
+from meta_eval.harness.sample_files import is_empty_answer
 from meta_eval.harness.sample_parser import (
     hash_answers,
     is_timed_out,
@@ -271,14 +272,16 @@ def _by_doc(
         if not has_answer(doc):
             continue
         if number not in docs:  # else this is another filter's reading of the same answers
-            firsts[number] = sample
+            firsts[number], answers = sample, read_outputs(sample)
             docs[number] = {
                 "doc_id": number,
                 "question_hash": doc["input_question_hash"],
                 "subtask": doc.get("subtask_name"),
                 "cluster": None,
-                "figures": read_figures(sample, read_outputs(sample)),
+                "figures": read_figures(sample, answers),
                 "answer": hash_answers(sample["resps"]),
+                "length": max(map(len, answers), default=0),
+                **({"empty": True} if answers and all(map(is_empty_answer, answers)) else {}),
                 "answers": {},
             }
         extraction, metrics = read_extraction(sample), list_metrics(sample)
@@ -337,11 +340,8 @@ def compute_grading_fingerprints(pack: Path, manifest: Manifest) -> dict[str, st
 
 
 def _list_figures() -> set[str]:
-    return {figure.key for figure in FIGURES}
-
-
-# Those of files that do not name theirs.
-_FIRST_FIGURES = ("answer_tokens",)
+    """What is stored of each answer besides its verdicts: its figures, and its length and whether it is empty."""
+    return {"length", *(figure.key for figure in FIGURES)}
 
 
 class _NoBaselineError(Exception):
@@ -367,7 +367,7 @@ def _read(path: Path, key: str, lm_eval: str | None) -> tuple[tuple[DocResult, .
             raise _NoBaselineError(f"lm-eval {other} graded it, and {lm_eval} is installed", is_stale=True)
         if "missing" in head:
             raise _NoBaselineError(head["missing"], from_verify=True)
-        if not _list_figures() <= {*head.get("figures", _FIRST_FIGURES)}:
+        if not _list_figures() <= {*head.get("figures", ())}:
             raise _NoBaselineError("an earlier meta-eval made it, which knew less of answers", is_stale=True)
         with locating(path):
             docs = tuple(_doc(json.loads(line)) for line in lines)
@@ -398,8 +398,9 @@ def _doc(line: Mapping[str, Any]) -> DocResult:
         recorded_is_correct=None,
         recorded_metrics=None,
         answer_tail="",
-        answer_empty=False,
+        answer_empty=line.get("empty") is True,
         limit_hit=None,
+        answer_length=line["length"],
         figures=line.get("figures", {}),
         filter_results=answers,
         answer_hash=line.get("answer"),

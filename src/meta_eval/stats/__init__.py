@@ -25,7 +25,7 @@ from meta_eval.stats.drop import (
     unpaired_drop,
     weigh_tasks,
 )
-from meta_eval.stats.intervals import Interval, correct_by_holm
+from meta_eval.stats.intervals import Interval, correct_by_holm, tail_p_value
 from meta_eval.stats.run_effect import RunSpread, measure_runs, run_noise
 from meta_eval.stats.sampled import count_needed_answers, pass_at_k, sampled_flips, sampled_interval
 from meta_eval.stats.score import (
@@ -74,6 +74,7 @@ __all__ = [
     "score_drop",
     "score_interval",
     "stratified_wilson",
+    "tail_p_value",
     "unpaired_drop",
     "weigh_tasks",
     "wilson_interval",

@@ -63,6 +63,16 @@ def t_quantile(level: float, freedom: float) -> float:
     return x * (1 + sum(term / freedom**power for power, term in enumerate(terms, 1)))
 
 
+def tail_p_value(count: int, of: int, share: float) -> float:
+    """The probability of so many or more of ``of`` independent events, each of probability ``share`` (binomial).
+
+    As an incomplete beta function: Abramowitz and Stegun 1964, 26.5.24.
+    """
+    from scipy.special import betainc
+
+    return float(betainc(count, of - count + 1, share)) if count > 0 else 1.0
+
+
 def group_values(values: Sequence[float], labels: Sequence[Hashable] | None) -> dict[Hashable, list[float]]:
     """Group values by subtask; a single group without labels.
 

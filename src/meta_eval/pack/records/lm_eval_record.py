@@ -17,6 +17,7 @@ from meta_eval.base.errors import DataError, SourceError, locating
 from meta_eval.base.hashing import hash_file, hash_text
 from meta_eval.base.logs import log
 from meta_eval.base.pack_names import RULE, is_name
+from meta_eval.harness.doc_results import DocResult
 from meta_eval.harness.lm_eval_run import TaskRun, check_one_model, read_newest
 from meta_eval.harness.output_index import (
     OutputIndex,
@@ -251,6 +252,7 @@ class LmEvalRecord(Record):
         with locating(where):
             rows = read_rows(run, results, output_type)
         logged = list_metric_keys(run.docs)
+        rows.unread = sum(map(_is_unread, run.docs))
         return RecordedTask(
             rows=rows,
             output_type=output_type,
@@ -286,6 +288,11 @@ class LmEvalRecord(Record):
             task_version=None if version is None else str(version),
             bos_in_prompts=was_asked_with_bos(provenance, rows),
         )
+
+
+def _is_unread(doc: DocResult) -> bool:
+    """Whether an answer is empty, or no filter found anything in it."""
+    return doc.answer_empty or all(result.is_unextracted for result in doc.filter_results.values())
 
 
 def _output_type(run: TaskRun, pack_type: str) -> str:

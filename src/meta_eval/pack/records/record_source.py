@@ -13,7 +13,7 @@ from meta_eval.pack.manifest import RecordEntry, ReferenceScoreEntry
 from meta_eval.pack.prepared_task import PrepareContext, PreparedTask
 from meta_eval.pack.records.format import Place, Reading, Record, RecordFormat
 from meta_eval.pack.records.pack_task import make_task
-from meta_eval.pack.records.recorded_docs import describe_cut_answers
+from meta_eval.pack.records.recorded_docs import describe_endings
 from meta_eval.pack.records.run_selection import select_tasks
 from meta_eval.pack.records.task_groups import find_covered_groups
 from meta_eval.pack.records.task_source import CandidateTask, TaskSource
@@ -71,7 +71,7 @@ def _make_candidate(record: Record, name: str, context: PrepareContext) -> Candi
     reading = Reading(Path(config.template_dir), config.allow_code, lambda: context.tokenizer)
     recorded = record.read(name, reading)
     grader = record.grader(name, recorded, reading)
-    for warning in (*recorded.warnings, *filter(None, [describe_cut_answers(recorded.rows)])):
+    for warning in (*recorded.warnings, *describe_endings(recorded.rows)):
         log.warning(f"{name}: {warning}")
     entry = recorded.entry.model_copy(
         update={"grader_source": grader.code.source_label, "grader_version": grader.code.version}

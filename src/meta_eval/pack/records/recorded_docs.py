@@ -17,7 +17,7 @@ from meta_eval.base.display import quoted
 from meta_eval.base.errors import DataError, locating
 from meta_eval.base.hashing import hash_text
 from meta_eval.base.inputs import format_json
-from meta_eval.base.thresholds import MAX_GEN_TOKS
+from meta_eval.base.thresholds import ALARM_UNEXTRACTED, ALMOST_ALL, MAX_GEN_TOKS
 from meta_eval.harness.chat_messages import check_chat_messages, parse_chat_messages, read_messages_text
 from meta_eval.harness.doc_results import to_plain_number
 from meta_eval.harness.families import choose_bos, remove_bos
@@ -107,6 +107,9 @@ class RecordedDocs:
     answer: Literal["text", "message"] = "text"
     """``message`` if a whole message with its tool calls is graded."""
 
+    unread: int | None = None
+    """Docs in whose answer the record's graders found nothing; None if ``extracted`` of each doc tells."""
+
 
 WARNING_TEXTS = {
     "asked_with_two_bos": "were asked with more than one BOS in front; every engine puts one",
@@ -132,6 +135,11 @@ WARNING_TEXTS = {
 }
 
 
+def describe_endings(rows: RecordedDocs) -> list[str]:
+    """What is odd of the recorded answers of a task: how many were cut, and how many say nothing."""
+    return [*filter(None, (describe_cut_answers(rows), _describe_unread_answers(rows)))]
+
+
 def describe_cut_answers(rows: RecordedDocs) -> str | None:
     """How many recorded answers reached their limit of tokens, and how long the others are; None if none did."""
     cut = sum(row.finish_reason == "length" for row in rows.rows)
@@ -145,6 +153,26 @@ def describe_cut_answers(rows: RecordedDocs) -> str | None:
     )
     others = f"; 99 % of the others have at most {lengths[math.ceil(0.99 * len(lengths)) - 1]:,}" if lengths else ""
     return f"{cut:,} of {len(rows.rows):,} recorded answers reached the limit of {limit:,} tokens{others}"
+
+
+def _describe_unread_answers(rows: RecordedDocs) -> str | None:
+    """How many recorded answers are empty, or gave the record's grader nothing; None if at most a twentieth."""
+    unread = sum(map(_is_unread, rows.rows)) if rows.unread is None else rows.unread
+    return describe_unread(unread, len(rows.rows))
+
+
+def _is_unread(row: RecordedDoc) -> bool:
+    texts = [text for request in row.responses or () for text in request if isinstance(text, str)]
+    is_empty = bool(texts) and not any(text.strip() for text in texts)
+    return is_empty or (row.extracted is not None and not any(row.extracted))
+
+
+def describe_unread(count: int, docs: int) -> str | None:
+    """So many of the recorded answers to docs are empty or were not read; None if at most a twentieth."""
+    if count <= ALARM_UNEXTRACTED * docs:
+        return None
+    almost = ": almost nothing in this record can be read" if count >= ALMOST_ALL * docs else ""
+    return f"{count:,} of {docs:,} recorded answers are empty, or nothing was found in them{almost}"
 
 
 def find_bos(results: ResultsFile | None) -> str | None:

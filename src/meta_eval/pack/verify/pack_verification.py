@@ -14,6 +14,7 @@ from meta_eval.base.inputs import format_json
 from meta_eval.base.isolation import isolate_code
 from meta_eval.base.logs import Progress, display_logs, log, report_progress
 from meta_eval.base.outputs import replace_file
+from meta_eval.base.thresholds import ALMOST_ALL
 from meta_eval.harness.each_answer import add_each_answer
 from meta_eval.harness.evaluator import Evaluated, Evaluator
 from meta_eval.harness.provenance import find_installed_lm_eval
@@ -32,6 +33,7 @@ from meta_eval.pack.baseline import (
 )
 from meta_eval.pack.manifest import BaselineEntry, Manifest, TaskEntry, read_manifest
 from meta_eval.pack.pack_options import ScoringOptions, VerifyOptions
+from meta_eval.pack.records.recorded_docs import describe_unread
 from meta_eval.pack.task_choice import choose_tasks
 from meta_eval.pack.verify.record_check import tally_record
 from meta_eval.pack.verify.tallies import Explanations, Proof, Status, Tallies, TaskProof, tally_task
@@ -119,6 +121,9 @@ def _verify(pack: Path, options: VerifyOptions) -> Proof:
                     folder,
                 )
             continue
+        total = result.tallies.total
+        if regrade is None and (unread := total.unextracted or 0) >= ALMOST_ALL * total.docs > 0:
+            log.warning(f"{name}: {describe_unread(unread, total.docs)}")
         result.scores = result.scores if result.of_baseline else evaluated.scores
         result.status, result.reason = _judge(result.tallies, entry, required, of_baseline=result.of_baseline)
         result.file = folder / f"{name}.jsonl"

@@ -17,7 +17,7 @@ from meta_eval.harness.doc_results import MAX_TAIL_CHARS, to_plain_number
 from meta_eval.harness.results_file import format_as_lm_eval
 from meta_eval.harness.sample_parser import list_metrics, read_extraction, read_output
 from meta_eval.pack.manifest import TaskEntry
-from meta_eval.pack.verify.tallies import Explanations, Tallies, Tally
+from meta_eval.pack.verify.tallies import Explanations, Tallies, Tally, is_unread
 
 
 def tally_record(
@@ -49,8 +49,12 @@ def tally_record(
             tallies.append(result.subtasks.setdefault(doc["subtask_name"], Tally()))
         graded, reference = _number(today.get(entry.primary_metric)), _number(recorded.get(entry.primary_metric))
         differing = [name for name in recorded if not _same(today.get(name), recorded[name])]
+        row = rows[number].get(entry.primary_metric.partition(",")[2])
+        unread = is_unread(row) if row else None
         for tally in tallies:
             _add(tally, graded, reference, compared=bool(recorded), agrees=not differing)
+            if unread is not None:
+                tally.unextracted = (tally.unextracted or 0) + unread
         if differing:
             line = _line(number, rows[number], entry, differing, today, recorded, context)
             result.disagreements.append(line)

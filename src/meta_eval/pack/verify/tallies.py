@@ -18,10 +18,12 @@ from meta_eval.base.errors import TemplateError
 from meta_eval.base.thresholds import SAME_VERDICT
 from meta_eval.harness.doc_results import MAX_TAIL_CHARS, UNBOUNDED_METRICS, to_plain_number
 from meta_eval.harness.replay import has_recorded_answer
+from meta_eval.harness.sample_files import is_empty_answer
 from meta_eval.harness.sample_parser import (
     list_metrics,
     read_extraction,
     read_output,
+    read_outputs,
     read_recorded_verdicts,
     read_unextracted,
 )
@@ -188,7 +190,7 @@ def tally_task(name: str, entry: TaskEntry, samples: Sequence[Mapping[str, Any]]
             reference=context.saved.get(number) if context.saved is not None else meta,
             meta=meta,
             comparable=context.saved is not None or has_recorded_answer(doc),
-            unextracted=read_unextracted(row) or (False if "unextracted" in row else None),
+            unextracted=is_unread(row),
             ungraded=bool(row.get("ungraded")),
         )
         result.total.add(judged)
@@ -201,6 +203,15 @@ def tally_task(name: str, entry: TaskEntry, samples: Sequence[Mapping[str, Any]]
             result.disagreements.append(line)
     result.subtasks = dict(sorted(result.subtasks.items()))
     return result
+
+
+def is_unread(sample: Mapping[str, Any]) -> bool | None:
+    """Whether an answer is empty, or its filter found nothing in it (`read_unextracted`); None for a choice by
+    likelihood whose grader says nothing of it."""
+    outputs = read_outputs(sample)
+    if not outputs:
+        return None if "unextracted" not in sample else bool(read_unextracted(sample, outputs))
+    return all(map(is_empty_answer, outputs)) or read_unextracted(sample, outputs)
 
 
 def _scored(by_filter: Mapping[str, Mapping[str, Any]], metric_key: str, name: str) -> tuple[Mapping[str, Any], float]:
