@@ -241,6 +241,22 @@ def test_a_drop_in_small_tasks_that_may_be_chance_forbids_ship() -> None:
     assert decision.reasons == ("the plain mean dropped by 1.1 points",)
 
 
+def test_a_drop_of_the_plain_mean_that_chance_explains_forbids_nothing() -> None:
+    decision = decide_outcome([evidence(1, 0, 30, "small"), evidence(300, 300, 12_000, "large")])
+    assert decision.unweighted_mean is not None
+    assert decision.unweighted_mean.value > MARGIN
+    assert decision.outcome == "SHIP"
+
+
+def test_worse_says_what_is_proven() -> None:
+    tasks = [evidence(40, 10, 2_000, "law"), evidence(150, 300, 12_000, "others")]
+    (law, _) = decide_outcome(tasks).tasks
+    assert (law.outcome, law.remark) == (
+        "worse",
+        "a loss is proven and more than the other tasks; that it is larger than the margin is not",
+    )
+
+
 def test_a_veto_forbids_ship_with_its_reason() -> None:
     same = [evidence(100, 100, 10_000)]
     decision = decide_outcome(

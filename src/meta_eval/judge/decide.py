@@ -16,8 +16,9 @@ allowed drop.
 Over all tasks there is the weighted mean drop (`meta_eval.stats.weigh_tasks`), with its own margin, and the unweighted
 mean.
 
-- **SHIP**: the interval of the weighted mean is below the margin, the plain mean is below it, no task or subtask
-  is worse, each worse end is below the cap, no task lost more than an identical copy explains, and there is no veto.
+- **SHIP**: the interval of the weighted mean is below the margin, the plain mean is below it or has not lost beyond
+  chance (one-sided at 5 %), no task or subtask is worse, each worse end is below the cap, no task lost more than an
+  identical copy explains, and there is no veto.
 - **DON'T SHIP**: the drop of the mean or a task is proven to be larger than its margin, or an answer limit of the gate
   is exceeded. The proof is one-sided at 5 % over the mean and all tasks, by Holm's procedure. So of models that lose
   their margin everywhere, at most 5 % are failed.
@@ -317,14 +318,19 @@ def _task(
         "p_corrected": p_corrected,
         "detectable_drop": drop.find_detectable(ALPHA / count),
         "weight": weight,
-        "remark": _remark(outcome, drop, interval, p_corrected, count) if valid else NOT_VALID,
+        "remark": _remark(outcome, drop, interval, p_corrected, count, proven=proven) if valid else NOT_VALID,
         "repeats_needed": plan_repeats((pair,), (1.0,), drop, margin) if valid and margin in interval else None,
     }
     return replace(pair.figures, **decided) if pair.figures else TaskDecision(pair.name, **decided)
 
 
-def _remark(outcome: Outcome, drop: Drop, interval: Interval, p_corrected: float, count: int) -> str | None:
+def _remark(
+    outcome: Outcome, drop: Drop, interval: Interval, p_corrected: float, count: int, *, proven: bool
+) -> str | None:
     clauses = []
+    if outcome == "worse" and not proven:
+        others = " and more than the other tasks" if count > 1 else ""
+        clauses.append(f"a loss is proven{others}; that it is larger than the margin is not")
     if outcome == "within margin" and interval.lower > 0:
         clauses.append(f"a drop of about {format_points(drop.value)} is proven, and is allowed")
     elif outcome == "undecided" and interval.lower > 0 and p_corrected >= ALPHA:
@@ -372,7 +378,8 @@ def _overall(
         ]
     )
     reasons += losses
-    if unweighted_mean.value >= margin:
+    # Few docs in one task move the plain mean far. A bound above the margin, though, would seldom stop a loss.
+    if unweighted_mean.value >= margin and unweighted_mean.interval(1 - 2 * ALPHA).lower > 0:
         reasons.append(f"the plain mean dropped by {format_points(unweighted_mean.value)}")
     reasons += vetoes
     if reasons:
