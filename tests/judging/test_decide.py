@@ -17,6 +17,7 @@ from meta_eval.judge.decide import Decision, Veto, decide_outcome
 from meta_eval.judge.decision import RepeatPlan, TaskDecision
 from meta_eval.judge.figures import measure_baseline_distance
 from meta_eval.judge.pair import MeasuredFlips, TaskPair
+from meta_eval.reports.text import describe_repeats
 
 
 @functools.cache
@@ -255,6 +256,16 @@ def test_worse_says_what_is_proven() -> None:
         "worse",
         "a loss is proven and more than the other tasks; that it is larger than the margin is not",
     )
+
+
+@pytest.mark.parametrize(("lost", "docs", "said"), [(20, 2_000, False), (19, 2_000, False), (15, 2_000, True)])
+def test_a_number_of_docs_that_nobody_has_is_not_said(lost: int, docs: int, said: bool) -> None:
+    """The drop of 20 docs in 2,000 is the margin: but for rounding, no number of docs would do."""
+    drop = replace(drop_of(lost + 10, 10, docs), lost=(lost + 10) / docs + 1e-17)
+    plan = decide_outcome([TaskPair("gsm8k", drop)]).repeats_needed
+    assert plan is not None
+    assert (plan.times_docs is not None) is said
+    assert ("times as many docs" in str(describe_repeats(plan))) is said
 
 
 def test_a_veto_forbids_ship_with_its_reason() -> None:

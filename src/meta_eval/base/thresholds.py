@@ -68,6 +68,8 @@ DRIFT_ALPHA = 0.01
 
 # Largest number of runs in a plan. A plan that needs more is refused.
 MAX_PLANNED_RUNS = 16
+# Nobody can have so many times as many docs, so no larger number is said.
+MAX_TIMES_DOCS = 100
 # Largest number of sampled answers per doc in a plan.
 MAX_PLANNED_ANSWERS = 64
 

@@ -485,8 +485,8 @@ class RepeatPlan:
     """The drop that is taken to be true."""
 
     times_docs: float | None
-    """How many times as many docs of this kind would settle it without repeats; None if ``supposed`` is no smaller than
-    the margin.
+    """How many times as many docs of this kind would settle it without repeats, at most `MAX_TIMES_DOCS`; None if more
+    would be needed, or ``supposed`` is no smaller than the margin.
     """
 
     measured: bool

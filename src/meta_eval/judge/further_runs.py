@@ -13,10 +13,12 @@ from meta_eval.base.thresholds import (
     CAP_IDENTICAL_SHARE,
     LEVEL,
     MAX_PLANNED_RUNS,
+    MAX_TIMES_DOCS,
     NAMED,
     NOISE_IDENTICAL_SHARE,
     OFTEN_SHIPPED,
     POWER,
+    ROUNDING,
 )
 from meta_eval.judge.caps import compute_task_caps, own_cap
 from meta_eval.judge.decision import RepeatPlan
@@ -83,12 +85,14 @@ def plan_repeats(tasks: Sequence[TaskPair], weights: Sequence[float], drop: Drop
                 for part, count, pair in zip(variances, runs, tasks, strict=True)
             ]
             runs[max(range(len(gains)), key=gains.__getitem__)] += 1
+    # A drop that is the margin but for rounding would take any number of docs.
+    times = variance(had) * (reach / (margin - supposed)) ** 2 if margin - supposed > ROUNDING else math.inf
     return RepeatPlan(
         runs=tuple((pair.name, count) for pair, count, done in zip(tasks, runs, had, strict=True) if count > done),
         provable_margin=upper,
         best_possible_margin=min(upper, supposed + reach * math.sqrt(math.fsum(part.docs for part in variances))),
         supposed=supposed,
-        times_docs=variance(had) * (reach / (margin - supposed)) ** 2 if supposed < margin else None,
+        times_docs=times if times <= MAX_TIMES_DOCS else None,
         measured=all(pair.noise is not None for pair in tasks),
     )
 
