@@ -209,7 +209,7 @@ def sampled(folder: Path, each: Sequence[Sequence[float]], settings: dict[str, A
         if len(verdicts) > 1:
             # As if right answers were alike, and each wrong one another.
             majority = verdicts.index(1.0) if verdicts.count(1.0) > 1 else 0
-            sample |= {"each_answer": {"exact_match": verdicts}, "resps": [["x"] * len(verdicts)]}
+            sample |= {"each_answer": {"exact_match": verdicts}, "resps": [[f"says {verdict}" for verdict in verdicts]]}
             sample |= {"majority_answer": majority}
     path.write_text("".join(json.dumps(sample) + "\n" for sample in samples), encoding="utf-8")
     (results,) = folder.glob("results_*.json")

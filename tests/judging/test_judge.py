@@ -210,7 +210,7 @@ def _all_lost(doc: DocResult) -> DocResult:
         name: replace(answer, metrics={metric: lost(value) for metric, value in answer.metrics.items()})
         for name, answer in doc.filter_results.items()
     }
-    return replace(doc, filter_results=answers)
+    return replace(doc, filter_results=answers, answer_hash=f"lost {doc.doc_id}")
 
 
 def test_docs_without_a_recorded_answer_are_left_out_of_the_drop(tmp_path: Path) -> None:

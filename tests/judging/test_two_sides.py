@@ -48,42 +48,68 @@ def versions(number: object, lm_eval: str = "0.4.13") -> dict[str, Any]:
 def test_another_verdict_on_the_same_text_is_no_loss_of_the_model(tmp_path: Path) -> None:
     say(write_run(tmp_path / "A", right(120, 200), extra=versions(3.0)), LONG)
     say(write_run(tmp_path / "B", right(110, 200), extra=versions(3.1)), LONG)
-    decision = compared(tmp_path)
-    assert (decision.outcome, decision.exit_code, decision.invalid) == ("UNDECIDED", 2, True)
+    decision = compared(tmp_path, gate=Gate(margin=5.0))
+    assert (decision.outcome, decision.tasks[0].drop.value, decision.invalid) == ("SHIP", 0.0, False)
     assert decision.caveats == (
-        "graded differently: meta_some (10 of 200 docs whose answers are the same word for word have other verdicts; "
-        "task version 3.0 in A, 3.1 in B)",
+        "graded differently: meta_some (10 of 200 docs whose answers are the same word for word have other verdicts, 10 "
+        "lower and 0 higher; they count as ties; the drop of the scores is 5.0; task version 3.0 in A, 3.1 in B)",
+    )
+
+
+def graded(
+    folder: Path, docs: int, equal: int, *, lost: int = 0, lower: int = 0, higher: int = 0, losses: int = 0
+) -> Decision:
+    """A and B of so many docs, the first of them with equal answers. Of these B has so many lower and so many higher
+    verdicts; of the others it has lost some, and the grader takes ``losses`` more."""
+    base = [float(doc % 2 == 0) for doc in range(docs)]
+    other = list(base)
+    for doc in [doc for doc in range(equal) if base[doc]][:lower]:
+        other[doc] = 0.0
+    for doc in [doc for doc in range(equal) if not base[doc]][:higher]:
+        other[doc] = 1.0
+    for doc in [doc for doc in range(equal, docs) if base[doc]][: lost + losses]:
+        other[doc] = 0.0
+    say(write_run(folder / "A", base), LONG)
+    say(say(write_run(folder / "B", other), LONG), "Something else", docs=range(equal, docs))
+    return compared(folder)
+
+
+def test_a_judge_that_flips_a_few_equal_answers_hides_no_loss(tmp_path: Path) -> None:
+    """Three equal answers with other verdicts, and 24 points lost on the others."""
+    decision = graded(tmp_path, 400, 200, lost=96, lower=1, higher=2)
+    assert (decision.outcome, decision.tasks[0].drop.value) == ("DON'T SHIP", 0.24)
+    assert decision.caveats == (
+        "graded differently: meta_some (3 of 200 docs whose answers are the same word for word have other verdicts, 1 "
+        "lower and 2 higher; they count as ties; the drop of the scores is 23.8; so many equal answers do not show a "
+        "net share below 3 %)",
     )
 
 
 @pytest.mark.parametrize(
-    ("count", "margin", "invalid"), [(4, 5.0, False), (5, 5.0, True), (9, 10.0, False), (1, 0.5, True)]
+    ("lower", "losses", "outcome", "invalid"),
+    [
+        (0, 60, "DON'T SHIP", False),  # nothing says that the grader changed
+        (3, 60, "DON'T SHIP", False),  # nor do three
+        (30, 60, "UNDECIDED", True),  # 6 % of equal answers: as many of the others may be the grader's
+        (30, 400, "DON'T SHIP", False),  # a stricter grader cannot explain so many
+    ],
 )
-def test_half_the_margin_of_such_docs_makes_a_comparison_invalid(
-    count: int, margin: float, invalid: bool, tmp_path: Path
-) -> None:
+def test_a_stricter_grader_fails_nobody(lower: int, losses: int, outcome: str, invalid: bool, tmp_path: Path) -> None:
+    decision = graded(tmp_path, 1500, 500, lower=lower, losses=losses)
+    assert (decision.outcome, decision.invalid) == (outcome, invalid)
+
+
+def test_a_grader_that_became_more_lenient_ships_nobody(tmp_path: Path) -> None:
+    """The grader gives 6 % of equal answers more, and may do so of the others, which lose nothing by it."""
+    assert graded(tmp_path / "same", 6000, 3000).outcome == "SHIP"
+    decision = graded(tmp_path / "lenient", 6000, 3000, higher=90)
+    assert (decision.outcome, decision.exit_code) == ("UNDECIDED", 2)
+
+
+def test_verdicts_under_another_prompt_are_no_ties(tmp_path: Path) -> None:
     say(write_run(tmp_path / "A", right(120, 200)), LONG)
-    say(write_run(tmp_path / "B", right(120 - count, 200)), LONG)
-    decision = compared(tmp_path, gate=Gate(margin=margin))
-    assert decision.invalid is invalid
-    assert decision.caveats[0].startswith(f"graded differently: meta_some ({count} of 200 docs")
-
-
-def test_gains_and_losses_by_the_grader_do_not_cancel(tmp_path: Path) -> None:
-    base = right(120, 200)
-    other = [1.0 - verdict if 116 <= doc < 124 else verdict for doc, verdict in enumerate(base)]
-    say(write_run(tmp_path / "A", base), LONG)
-    say(write_run(tmp_path / "B", other), LONG)
-    assert compared(tmp_path).invalid
-
-
-def test_the_effect_is_weighted_as_the_drop(tmp_path: Path) -> None:
-    """One subtask of ten docs is half of a macro average: one doc in it is five points."""
-    subtasks = ["s"] * 10 + ["t"] * 190
-    macro = {"configs": {"meta_some": {"task": "meta_some", "metadata": {"meta_eval": {"primary_metric": "exact_match_macro,strict-match"}}}}}  # fmt: skip
-    for name, first in (("A", 1.0), ("B", 0.0)):
-        say(write_run(tmp_path / name, [first, *right(120, 199)], subtasks=subtasks, extra=macro), LONG)
-    assert compared(tmp_path, gate=Gate(margin=8.0)).invalid
+    say(write_run(tmp_path / "B", right(80, 200), line={"prompt_hash": "f" * 64}), LONG)
+    assert "graded differently" not in " ".join(compared(tmp_path).caveats)
 
 
 @pytest.mark.parametrize("fields", [{"ungraded": 1.0}, {"filtered_resps": ['{"code": "x", "passed": 0, "why": "timeout"}']}])  # fmt: skip
@@ -167,8 +193,8 @@ def test_a_baseline_that_graded_the_same_text_otherwise_is_said_first(tmp_path: 
     base = read_run([say(write_run(tmp_path / "base", right(130, 200)), LONG)])
     stored = Baseline({"meta_some": (base.tasks["meta_some"].docs,)}, {}, lm_eval={"meta_some": "0.4.12"})
     decision = decide_run(run, manifest(meta_some=entry(200)), stored).decision
-    assert (decision.outcome, decision.invalid) == ("UNDECIDED", True)
-    assert decision.caveats[0].endswith("have other verdicts; lm-eval 0.4.12 in the baseline, 0.4.13 in the run)")
+    assert (decision.tasks[0].drop.value, decision.invalid) == (0.0, False)
+    assert decision.caveats[0].endswith("drop of the scores is 5.0; lm-eval 0.4.12 in the baseline, 0.4.13 in the run)")
 
 
 def test_answers_of_several_runs_are_compared_with_each_of_the_other_side(tmp_path: Path) -> None:
@@ -179,7 +205,7 @@ def test_answers_of_several_runs_are_compared_with_each_of_the_other_side(tmp_pa
             say(write_run(tmp_path / side / str(number), verdicts, time=TIME.replace("03-04", f"03-0{number}")), text)
         runs.append(read_run([tmp_path / side], repeats=True))
     decision = compare_runs(*runs).decision
-    assert decision.invalid and "10 of 200 docs" in decision.caveats[0]
+    assert "10 of 200 docs" in decision.caveats[0]
 
 
 # BOS

@@ -326,11 +326,12 @@ def test_many_tasks_of_which_answers_were_not_read_are_one_clause(tmp_path: Path
         rows = {
             f"t{task}": [
                 make_sample(
-                    number, "strict", {"exact_match": float(not unread and number < 30)}, text=f"I say {number}",
+                    number, "strict", {"exact_match": float(not unread and number < 30)},
+                    text=f"I say {number}{unread}",
                     extracted="[invalid]" if unread else "5",
                 )
                 for number in range(50)
-                for unread in [is_candidate and number < 5 + task]
+                for unread in [is_candidate and number < 12 + task]
             ]
             for task in range(tasks)
         }  # fmt: skip
@@ -343,4 +344,4 @@ def test_many_tasks_of_which_answers_were_not_read_are_one_clause(tmp_path: Path
     assert reasons == [f"{NOT_READ}: {named}"]
     (alarm,) = (alarm for alarm in judgement.alarms if alarm.kind == NOT_READ)
     counted = [re.findall(r"\d+ of 50 answers", occurrence.note or "") for occurrence in alarm.tasks]
-    assert counted == [[f"{5 + task} of 50 answers"] for task in range(tasks)]
+    assert counted == [[f"{12 + task} of 50 answers"] for task in range(tasks)]

@@ -73,8 +73,6 @@ MAX_TIMES_DOCS = 100
 # Largest number of sampled answers per doc in a plan.
 MAX_PLANNED_ANSWERS = 64
 
-# The share of the margin from which another grader makes a comparison invalid: the decision may be the grader's then.
-GRADER_SHARE_OF_MARGIN = 0.5
 # Of n docs none of which differs, less than 3 / n differ in the long run, with 95 % confidence.
 RULE_OF_THREE = 3.0
 

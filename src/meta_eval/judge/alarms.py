@@ -83,13 +83,11 @@ KINDS: Mapping[str, AlarmKind] = {
         "the pack's or the installed lm-eval's, and that decides.",
         first=True,
         invalid=True,
-        of_two_sides=True,
     ),
     "grader": AlarmKind(
         "perhaps graded differently",
         "With --regrade the answers of both sides are graded again with one grader.",
         first=True,
-        of_two_sides=True,
     ),
     "two bos": AlarmKind(
         "BOS twice",
@@ -101,11 +99,8 @@ KINDS: Mapping[str, AlarmKind] = {
         "the same run twice",
         "A run beside itself shows nothing of a candidate. Name the run of the candidate.",
         first=True,
-        of_two_sides=True,
     ),
-    "same answers": AlarmKind(
-        "same answers", "Look at what the engine loaded before you decide on this.", first=True, of_two_sides=True
-    ),
+    "same answers": AlarmKind("same answers", "Look at what the engine loaded before you decide on this.", first=True),
     "one of several": AlarmKind(
         "one of several answers",
         "The other answers are in the samples and in no verdict. With --regrade all of them are judged.",
@@ -203,8 +198,6 @@ _LIMIT_OF_ENDPOINT = (
 OF_DOCS = {key: kind.docs for key, kind in KINDS.items() if kind.docs is not None}
 # Kinds that make a comparison invalid.
 INVALID = frozenset(key for key, kind in KINDS.items() if kind.invalid)
-# Kinds that only a comparison of two runs shows.
-OF_TWO_SIDES = frozenset(key for key, kind in KINDS.items() if kind.of_two_sides)
 _NAMED = {kind.name: kind for kind in KINDS.values()}
 
 

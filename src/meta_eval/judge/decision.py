@@ -177,9 +177,6 @@ class AlarmKind:
     invalid: bool = False
     """Whether it makes a comparison invalid, so that it says nothing about the model."""
 
-    of_two_sides: bool = False
-    """Whether it names neither A nor B. An alarm that compares both and blames the candidate is shown as B's."""
-
     docs: DocsAbove | None = None
     """The rule that raises it, where faults of docs do. Functions raise other kinds."""
 

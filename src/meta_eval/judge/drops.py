@@ -48,6 +48,7 @@ from meta_eval.judge.figures import (
     list_scores,
 )
 from meta_eval.judge.gate import Gate, GateTask, check_conditions, exceed_limits
+from meta_eval.judge.grader_change import GradedTwice, compare_graders
 from meta_eval.judge.own_unit import OwnUnitDrop, measure_own_unit
 from meta_eval.judge.pair import (
     Clusters,
@@ -66,7 +67,6 @@ from meta_eval.judge.pair_alarms import (
     compute_filter_drops,
     list_placed_losses,
     measure_noise,
-    raise_grader_change,
 )
 from meta_eval.judge.read_docs import LackingAnswers, keep_read_docs, list_lacking
 from meta_eval.judge.run_alarms import count_changed_prompts, find_alarms, find_run_problems, has_fixed_order
@@ -89,7 +89,7 @@ def measure_task(pair: TaskPair, gate: Gate, shared: frozenset[str]) -> TaskPair
         return find_cluster_names(pair.name, docs, shared)
 
     chosen, reason = _choose(pair, rule)
-    grading = list(_find_grader_change(pair, chosen, rule.margin_fraction or gate.margin_fraction))
+    twice, chosen = _compare_graders(pair, chosen) if chosen else (None, None)
     cut_rate = compare_cut_rates(chosen.sides, clusters) if chosen and chosen.sides else None
     cut = _cut(pair, chosen, cut_rate, clusters)
     if cut and chosen and chosen.sides and (how := rule.cut_answers or "graded") != "graded":
@@ -97,11 +97,13 @@ def measure_task(pair: TaskPair, gate: Gate, shared: frozenset[str]) -> TaskPair
         chosen, reason = _treat_cut(chosen, chosen.sides, how)
     own_unit = _measure_own_unit(pair, rule, clusters) if chosen is None else None
     figures = replace(_describe_task(pair, chosen, reason, cut, clusters), own_unit=own_unit)
-    alarms = [*_find_task_alarms(pair, chosen, rule, figures), *grading]
+    alarms = _find_task_alarms(pair, chosen, rule, figures)
     if own_unit and not pair.baseline_runs:
         alarms = [(kind, alarmed) for kind, alarmed in alarms if kind != "alone"]
     pair = _measure_drop(pair, chosen, clusters) if chosen else pair
-    pair = replace(pair, margin=rule.margin_fraction, cap=rule.cap_fraction, figures=figures, alarms=tuple(alarms))
+    pair = replace(
+        pair, margin=rule.margin_fraction, cap=rule.cap_fraction, figures=figures, alarms=tuple(alarms), twice=twice
+    )
     if chosen is None or chosen.sides is None:
         return pair
 
@@ -268,17 +270,18 @@ def _find_baseline_alarms(pair: TaskPair, chosen: ChosenBaseline | None, reason:
     return [("unlike", AlarmOccurrence(name, note=note))] if other else []
 
 
-def _find_grader_change(pair: TaskPair, chosen: ChosenBaseline | None, margin: float) -> Iterator[RaisedAlarm]:
-    """The alarm that both sides were graded differently, or may have been."""
-    if chosen is None or chosen.sides is None:
-        return
+def _compare_graders(pair: TaskPair, chosen: ChosenBaseline) -> tuple[GradedTwice | None, ChosenBaseline]:
+    """The docs whose answers are the same on both sides, and the sides with these docs as ties."""
+    if chosen.sides is None:
+        return None, chosen
     graders, sides = GraderFacts(), ("the baseline", "the run")
     if chosen.label == RUN_A:
         graders, sides = pair.baseline_runs[0].provenance.grader, ("A", "B")
     elif any(doc.answer_hash for doc in chosen.sides.baseline.docs):  # recorded verdicts come without their answers
         graders = GraderFacts(lm_eval=pair.regraded_by)
     both = graders, pair.candidate_runs[0].provenance.grader
-    yield from raise_grader_change(pair.name, chosen.sides, chosen.metric_key, both, margin, sides)
+    twice, tied = compare_graders(chosen.sides, chosen.metric_key, both, sides)
+    return twice, replace(chosen, candidate=tied.candidate)
 
 
 def is_share(metric_key: str | None) -> bool:

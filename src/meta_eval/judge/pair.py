@@ -22,6 +22,7 @@ from meta_eval.stats import Drop
 if TYPE_CHECKING:
     from meta_eval.harness.lm_eval_run import TaskRun
     from meta_eval.judge.decision import RaisedAlarm, SampleSource, TaskDecision
+    from meta_eval.judge.grader_change import GradedTwice
     from meta_eval.judge.pair_alarms import FilterDrop, TimedLosses
     from meta_eval.judge.read_docs import LackingAnswers
     from meta_eval.pack.baseline import Baseline
@@ -159,6 +160,9 @@ class TaskPair:
 
     cut_rate: Drop | None = None
     """How much more often the candidate's answers are cut; None where that is unknown."""
+
+    twice: GradedTwice | None = None
+    """The docs with the same answers on both sides; None for a published score."""
 
     lacking: tuple[LackingAnswers, ...] = ()
     """The answers that are empty, cut or not read, by kind."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from meta_eval import stats
 from meta_eval.base.display import plural
 from meta_eval.base.errors import ConfigError
 from meta_eval.base.pack_names import join_names
@@ -20,15 +21,22 @@ from meta_eval.harness.choice import Choice
 from meta_eval.harness.doc_results import DocResult, ResultsError, find_shared_questions
 from meta_eval.harness.lm_eval_run import Run, TaskRun, find_disputed_metrics, refuse_without_samples
 from meta_eval.harness.provenance import Provenance
-from meta_eval.judge.alarms import INVALID, OF_TWO_SIDES, find_caveats, find_vetoes, group_alarms
+from meta_eval.judge.alarms import INVALID, find_caveats, find_vetoes, group_alarms
 from meta_eval.judge.caps import note_low_caps
 from meta_eval.judge.cut_answers import raise_cut_more
-from meta_eval.judge.decide import RunDecision, decide_outcome
+from meta_eval.judge.decide import Decision, RunDecision, decide_outcome
 from meta_eval.judge.decision import LEFT_OUT, RUN_A, AlarmOccurrence, RaisedAlarm
 from meta_eval.judge.drop_breakdown import break_down_mean_drop, break_down_regraded_drop
 from meta_eval.judge.drops import is_share, measure_read_docs, measure_task
 from meta_eval.judge.further_runs import advise_second_run
 from meta_eval.judge.gate import Gate, GateTask
+from meta_eval.judge.grader_change import (
+    describe_grader_differences,
+    find_bound,
+    find_grader_changes,
+    move_drop,
+    raise_grader_change,
+)
 from meta_eval.judge.groups import choose_entries, list_decided_names, pair_groups
 from meta_eval.judge.harness_alignment import align_harnesses, describe_harnesses, name_harness
 from meta_eval.judge.own_unit import decide_own_units
@@ -39,7 +47,6 @@ from meta_eval.judge.pair import (
     pair_task,
 )
 from meta_eval.judge.pair_alarms import (
-    describe_grader_differences,
     find_disagreements,
     find_drift,
     find_same_answers,
@@ -127,7 +134,8 @@ def decide_pairs(
     members = {pair.name: pair.shown.members for pair in pairs if pair.shown.members}
     in_groups = _list_grouped(members, decided_names)
     reads = _decide_on_read_docs(pairs, gate, decided_names, candidate)
-    alarms = group_alarms(_list_alarms(pairs, margin, run_alarms, reads))
+    graded = _find_grader_changes(pairs, gate, decided_names)
+    alarms = group_alarms(_list_alarms(pairs, margin, [*run_alarms, *graded], reads))
     averaged, others = _choose_decided(pairs, gate, decided_names)
     decided_or_grouped = {*decided_names, *in_groups}
     vetoes = [
@@ -221,11 +229,37 @@ def _decide_on_read_docs(
             )
 
 
-def _list_losses(pairs: Sequence[TaskPair], gate: Gate, decided_names: Sequence[str]) -> set[str | None]:
-    """The tasks that are worse by their drops alone, and None if that is a DON'T SHIP."""
+def _find_grader_changes(pairs: Sequence[TaskPair], gate: Gate, decided_names: Sequence[str]) -> Iterator[RaisedAlarm]:
+    """The tasks that were graded differently on both sides, or may have been.
+
+    Where the drops are moved as far as a changed grader may have moved them, another decision is no decision.
+    """
+    changes = find_grader_changes({pair.name: pair.twice for pair in pairs if pair.twice})
+    outcome = _decide_by_drops(pairs, gate, decided_names).outcome if changes else "UNDECIDED"
+    reaches = False
+    if outcome != "UNDECIDED":
+        worse = outcome == "SHIP"
+        bounds = {pair.name: find_bound(pair, changes.get(pair.name), worse=worse) for pair in pairs}
+        for pair in pairs:
+            if members := pair.shown.members:
+                bounds[pair.name] = stats.mean([bounds.get(name, 0.0) for name in members])
+        moved = [move_drop(pair, bounds[pair.name], worse=worse) if pair.has_drop else pair for pair in pairs]
+        reaches = _decide_by_drops(moved, gate, decided_names).outcome != outcome
+    for pair in pairs:
+        margin = pair.margin or gate.margin_fraction
+        yield from raise_grader_change(pair, margin, changes.get(pair.name), reaches=reaches)
+
+
+def _decide_by_drops(pairs: Sequence[TaskPair], gate: Gate, decided_names: Sequence[str]) -> Decision:
+    """The decision by the drops alone, without alarms."""
     averaged, others = _choose_decided(pairs, gate, decided_names)
     margin, cap, weighting = gate.margin_fraction, gate.cap_fraction or CAP, gate.weights or "precision"
-    decision = decide_outcome(averaged, margin, groups=others, cap=cap, weighting=weighting)
+    return decide_outcome(averaged, margin, groups=others, cap=cap, weighting=weighting)
+
+
+def _list_losses(pairs: Sequence[TaskPair], gate: Gate, decided_names: Sequence[str]) -> set[str | None]:
+    """The tasks that are worse by their drops alone, and None if that is a DON'T SHIP."""
+    decision = _decide_by_drops(pairs, gate, decided_names)
     worse: set[str | None] = {task.name for task in (*decision.tasks, *decision.groups) if task.outcome == "worse"}
     return worse | {None} if decision.outcome == "DON'T SHIP" else worse
 
@@ -454,7 +488,7 @@ def _list_alarms_of_runs(pair: TaskPair) -> list[RaisedAlarm]:
     alarms: list[RaisedAlarm] = [
         (kind, replace(alarmed, run=alarmed.run or "B"))
         for kind, alarmed in pair.alarms
-        if kind not in OF_TWO_SIDES and (pair.shown.own_unit is None or kind != "alone")
+        if pair.shown.own_unit is None or kind != "alone"
     ]
     differences = _describe_differences(
         baseline_runs[0].provenance, pair.candidate_runs[0].provenance, pair.pair_docs_of_run(0)
@@ -466,7 +500,7 @@ def _list_alarms_of_runs(pair: TaskPair) -> list[RaisedAlarm]:
         alarms = _mark_two_bos(alarms, baseline_runs)
     elif differences:
         alarms.append(("unlike", AlarmOccurrence(name, note=differences, veto=False)))
-    return [*alarms, *(raised for raised in pair.alarms if raised[0] in OF_TWO_SIDES)]
+    return alarms
 
 
 def _find_lacking_docs(pair: TaskPair, sides: RunPair, rule: GateTask) -> Iterator[RaisedAlarm]:
