@@ -1,12 +1,15 @@
 """How often a loss hides behind answers that are empty, cut or not read, and how often such answers stop a sound model.
 
     python benchmarks/unread.py            all, 1,000 runs each, on two processes; some minutes
-    python benchmarks/unread.py hidden     some: identical, hidden, cut
+    python benchmarks/unread.py hidden     some: identical, hidden, cut, graders
     python benchmarks/unread.py --small    a few runs of each: CI
 
-Verdicts are drawn as in `verdicts.py`, for four tasks of 541, 1,324, 448 and 12,032 docs, and decided as `compare` does,
-without files. An answer that is not read is wrong. Of a cut answer the length is drawn: a doc has a length of its own,
-and each model adds its own part to it; longer answers are wrong more often, and those beyond the limit are cut and wrong.
+Verdicts are drawn as in `verdicts.py`, for four tasks of 541, 1,324, 448 and 12,032 docs, and decided as `compare`
+does, without files. An answer that is not read is wrong. Lengths are drawn, too: a doc has a length of its own, and
+each model adds its own part to it. Longer answers are wrong more often, and those beyond the limit are cut and wrong.
+
+`graders`: a share of answers is the same text on both sides. A judge gives some of all answers another verdict, both
+ways or one way.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -39,27 +43,35 @@ class Answers(NamedTuple):
     unread: np.ndarray
     cut: np.ndarray
     length: np.ndarray
+    text: np.ndarray | None = None
+    """A number for each text; None where no text is known."""
 
 
-def make_run(sides: Sequence[Answers]) -> Run:
-    """A run of all tasks."""
-    tasks = {}
-    for size, answers in zip(SIZES, sides, strict=True):
+def make_run(side: str, tasks: Sequence[Answers]) -> Run:
+    """A run of all tasks. The docs of a side are made once a process, and answered again."""
+    runs = {}
+    for size, answers in zip(SIZES, tasks, strict=True):
         task = Task(f"t{size}", (size,), ACCURACY, FLIPS)
-        docs = tuple(map(_answer, docs_of(task), *(column.tolist() for column in answers)))
-        tasks[task.name] = task_run(task, docs)
-    return Run(tasks, (), {})
+        docs = docs_of_side(task, side)
+        columns = [column.tolist() for column in answers[:4]]
+        texts = [None] * size if answers.text is None else [f"{text:x}" for text in answers.text.tolist()]
+        for doc, right, unread, cut, length, text in zip(docs, *columns, texts, strict=True):
+            verdict = float(right and not unread and not cut)
+            doc.filter_results = {"f": FilterResult(None, {"em": verdict}, 0, 0, is_unextracted=bool(unread or cut))}
+            doc.cuts, doc.limit_hit, doc.answer_length, doc.answer_hash = (cut,), cut, int(length), text
+        runs[task.name] = task_run(task, docs)
+    return Run(runs, (), {})
 
 
-def _answer(doc: DocResult, right: bool, unread: bool, cut: bool, length: float) -> DocResult:
-    result = FilterResult(None, {"em": float(right and not unread and not cut)}, 0, 0, is_unextracted=unread or cut)
-    return replace(
-        doc, answer_hash=None, filter_results={"f": result}, cuts=(cut,), limit_hit=cut, answer_length=int(length)
-    )
+@cache
+def docs_of_side(task: Task, side: str) -> tuple[DocResult, ...]:
+    """The docs of a task, which only this side changes."""
+    assert side in "AB"
+    return tuple(replace(doc) for doc in docs_of(task))
 
 
 def compare(baseline: Sequence[Answers], candidate: Sequence[Answers]) -> RunDecision:
-    return compare_runs(make_run(baseline), make_run(candidate))
+    return compare_runs(make_run("A", baseline), make_run("B", candidate))
 
 
 def count(judgement: RunDecision) -> Counter[str]:
@@ -152,5 +164,57 @@ def cut(runs: int) -> None:
         table.row(f"{100 * more:g} %", f"{100 * fewer:g} %", rate(counts["forbidden"], runs, most=0.03))
 
 
+# The share of equal answers; the shares of verdicts that the judge lowers and raises in the candidate; the loss; the
+# least and the most of SHIP, and of DON'T SHIP.
+GRADERS = (
+    (0.96, 0.05, 0.05, 0.0, (0.97, 1.0), (0.0, 0.03)), (0.5, 0.05, 0.05, 0.0, (0.6, 1.0), (0.0, 0.03)),
+    (0.1, 0.05, 0.05, 0.0, (0.34, 1.0), (0.0, 0.03)),
+    (0.96, 0.05, 0.05, 0.02, (0.0, 0.01), (0.97, 1.0)), (0.5, 0.05, 0.05, 0.02, (0.0, 0.01), (0.67, 1.0)),
+    (0.1, 0.05, 0.05, 0.02, (0.0, 0.01), (0.34, 1.0)),
+    *((equal, strict, 0.0, 0.0, (0.0, 1.0), (0.0, 0.05)) for strict in (0.02, 0.05) for equal in (0.96, 0.5, 0.1)),
+    *((equal, 0.0, lenient, 0.02, (0.0, 0.01), (0.0, 1.0)) for lenient in (0.02, 0.05) for equal in (0.5, 0.1)),
+)  # fmt: skip
+
+
+def graders(runs: int) -> None:
+    table = Table(
+        f"A judge that gives the same answers other verdicts: percent of {runs:,} runs",
+        "equal answers", "the judge lowers", "raises", "the model loses", "SHIP", "DON'T SHIP",
+    )  # fmt: skip
+    for equal, lower, higher, loss, ship, fail in GRADERS:
+
+        def one(
+            rng: np.random.Generator,
+            equal: float = equal,
+            lower: float = lower,
+            higher: float = higher,
+            loss: float = loss,
+        ) -> Counter[str]:
+            sides: tuple[list[Answers], list[Answers]] = ([], [])
+            for size in SIZES:
+                before = rng.random(size) < ACCURACY
+                # What flips or is lost is of the answers that differ.
+                same = rng.random(size) < equal
+                flips = min(FLIPS, (1 - equal) / 5)
+                chance = (flips / 2 + np.array([loss, 0.0])) / (1 - equal) / np.array([ACCURACY, 1 - ACCURACY])
+                luck = rng.random(size)
+                changed = ~same & (luck < np.where(before, *chance))
+                after = before ^ changed
+                judged = rng.random(size) < np.where(after, lower / ACCURACY, higher / (1 - ACCURACY))
+                nothing = np.zeros(size)
+                texts = np.arange(size)
+                sides[0].append(Answers(before, nothing > 0, nothing > 0, nothing, texts))
+                sides[1].append(
+                    Answers(after ^ judged, nothing > 0, nothing > 0, nothing, np.where(same, texts, texts + size))
+                )
+            return count(compare(*sides))
+
+        counts = simulate(one, f"grader {equal} {lower} {higher} {loss}", runs)
+        table.row(
+            *(f"{100 * share:g} %" for share in (equal, lower, higher)), f"{100 * loss:g}",
+            rate(counts["SHIP"], runs, *ship), rate(counts["DON'T SHIP"], runs, *fail),
+        )  # fmt: skip
+
+
 if __name__ == "__main__":
-    sys.exit(main(__doc__, {"identical": identical, "hidden": hidden, "cut": cut}))
+    sys.exit(main(__doc__, {"identical": identical, "hidden": hidden, "cut": cut, "graders": graders}, small=2))

@@ -106,6 +106,20 @@ def test_a_grader_that_became_more_lenient_ships_nobody(tmp_path: Path) -> None:
     assert (decision.outcome, decision.exit_code) == ("UNDECIDED", 2)
 
 
+@pytest.mark.parametrize(("harness", "advised"), [(None, True), ("inspect_ai", False)])
+def test_grading_again_is_advised_where_the_answers_can_be_graded(
+    harness: str | None, advised: bool, tmp_path: Path
+) -> None:
+    runs = []
+    for side, count in (("A", 120), ("B", 110)):
+        run = read_run([say(write_run(tmp_path / side, right(count, 200)), LONG)])
+        task = run.tasks["meta_some"]
+        task = replace(task, provenance=replace(task.provenance, harness=harness))
+        runs.append(replace(run, tasks={"meta_some": task}))
+    (alarm,) = (alarm for alarm in compare_runs(*runs).alarms if alarm.kind == "graded differently")
+    assert ("--regrade" in alarm.hint) is advised
+
+
 def test_verdicts_under_another_prompt_are_no_ties(tmp_path: Path) -> None:
     say(write_run(tmp_path / "A", right(120, 200)), LONG)
     say(write_run(tmp_path / "B", right(80, 200), line={"prompt_hash": "f" * 64}), LONG)

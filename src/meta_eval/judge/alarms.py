@@ -79,14 +79,13 @@ KINDS: Mapping[str, AlarmKind] = {
     ),
     "graded": AlarmKind(
         "graded differently",
-        "This difference is the grader's. Add --regrade: the answers of both sides are graded again with one grader, "
-        "the pack's or the installed lm-eval's, and that decides.",
+        "This difference is the grader's.",
         first=True,
         invalid=True,
     ),
     "grader": AlarmKind(
         "perhaps graded differently",
-        "With --regrade the answers of both sides are graded again with one grader.",
+        "No answer proves it.",
         first=True,
     ),
     "two bos": AlarmKind(
@@ -103,7 +102,7 @@ KINDS: Mapping[str, AlarmKind] = {
     "same answers": AlarmKind("same answers", "Look at what the engine loaded before you decide on this.", first=True),
     "one of several": AlarmKind(
         "one of several answers",
-        "The other answers are in the samples and in no verdict. With --regrade all of them are judged.",
+        "The other answers are in the samples and in no verdict.",
         first=True,
     ),
     "endpoint": AlarmKind(
@@ -201,8 +200,22 @@ INVALID = frozenset(key for key, kind in KINDS.items() if kind.invalid)
 _NAMED = {kind.name: kind for kind in KINDS.values()}
 
 
-def group_alarms(raised_alarms: Iterable[RaisedAlarm]) -> tuple[Alarm, ...]:
-    """Merge alarms of the same kind; those that forbid SHIP come first, and each lists a task once."""
+# What --regrade does about an alarm.
+_REGRADE = {
+    "graded": "Add --regrade: the answers of both sides are graded again with one grader, the pack's or the installed "
+    "lm-eval's, and that decides.",
+    "grader": "With --regrade the answers of both sides are graded again with one grader.",
+    "one of several": "With --regrade all of them are judged.",
+}
+
+
+def group_alarms(raised_alarms: Iterable[RaisedAlarm], *, can_regrade: bool = True) -> tuple[Alarm, ...]:
+    """Merge alarms of the same kind; those that forbid SHIP come first, and each lists a task once.
+
+    Args:
+        raised_alarms: The alarms.
+        can_regrade: Whether the answers of these runs can be graded again.
+    """
     groups: dict[str, dict[tuple[str | None, str | None], AlarmOccurrence]] = {}
     for kind, occurrence in raised_alarms:
         groups.setdefault(kind, {}).setdefault((occurrence.task, occurrence.run), occurrence)
@@ -215,6 +228,8 @@ def group_alarms(raised_alarms: Iterable[RaisedAlarm]) -> tuple[Alarm, ...]:
                 occurrences = _merge_equal_notes(occurrences)
             of_endpoint = key == "cut more" and _cuts_early(groups.get("endpoint", {}).values())
             hint = _LIMIT_OF_ENDPOINT if of_endpoint else alarm_kind.hint
+            if can_regrade and key in _REGRADE:
+                hint = f"{hint} {_REGRADE[key]}"
             alarms.append(Alarm(alarm_kind.name, hint, alarm_kind.flag, occurrences))
     return tuple(sorted(alarms, key=lambda alarm: not alarm.veto))
 

@@ -135,7 +135,9 @@ def decide_pairs(
     in_groups = _list_grouped(members, decided_names)
     reads = _decide_on_read_docs(pairs, gate, decided_names, candidate)
     graded = _find_grader_changes(pairs, gate, decided_names)
-    alarms = group_alarms(_list_alarms(pairs, margin, [*run_alarms, *graded], reads))
+    runs = [run for pair in pairs for run in (*pair.baseline_runs, *pair.candidate_runs)]
+    can_regrade = all(run.provenance.harness is None for run in runs)
+    alarms = group_alarms(_list_alarms(pairs, margin, [*run_alarms, *graded], reads), can_regrade=can_regrade)
     averaged, others = _choose_decided(pairs, gate, decided_names)
     decided_or_grouped = {*decided_names, *in_groups}
     vetoes = [
