@@ -310,6 +310,7 @@ def _task(
         outcome = "worse"
     decided: dict[str, Any] = {
         "outcome": outcome,
+        "proven": valid and proven,
         "decided_drop": drop,
         "interval": interval,
         "margin": margin,

@@ -617,6 +617,14 @@ class TaskDecision:
     own_unit: OwnUnitDrop | None = None
     """The drop of a task that is no share."""
 
+    proven: bool = False
+    """Whether its drop is proven larger than its margin, which alone means DON'T SHIP."""
+
+    @property
+    def is_beyond_margin(self) -> bool:
+        """Whether it fails the run by itself: proven beyond its margin, as a share or in its own unit."""
+        return self.proven or (self.own_unit is not None and self.own_unit.has_margin and self.outcome == "worse")
+
     @property
     def is_decided(self) -> bool:
         """Whether it has a drop that is decided on."""

@@ -50,6 +50,38 @@ def test_the_decision_is_what_the_command_decides(tmp_path: Path, other: list[fl
     assert (done.returncode, [found.tag for found in decision]) == ((0, []) if element is None else (1, [element]))
 
 
+@pytest.mark.parametrize(("gate", "code", "element", "kind"), [
+    ((), 0, "skipped", None), (("--max-drop", "2"), 3, "failure", "UNDECIDED"),
+])  # fmt: skip
+def test_undecided_fails_only_with_a_gate_as_the_exit_code_does(
+    gate: tuple[str, ...], code: int, element: str, kind: str | None, tmp_path: Path
+) -> None:
+    write_run(tmp_path / "a", RIGHT)
+    write_run(tmp_path / "b", [0.0] * 3 + RIGHT[3:])
+    done = run("compare", tmp_path / "a", tmp_path / "b", *gate, "--view", f"junit={tmp_path / 'r.xml'}")
+    decision, task = suite((tmp_path / "r.xml").read_bytes())
+    assert (done[0], decision[0].tag, decision[0].get("type")) == (code, element, kind)
+    assert task[0].tag == "skipped"
+
+
+def test_a_task_fails_only_where_its_drop_is_proven_larger_than_its_margin() -> None:
+    report = make_comparison()
+    standing_out = [replace(task, proven=False) for task in report.tasks]
+    document = replace(report.document(), tasks=tuple(standing_out))
+    assert any(task.outcome == "worse" for task in standing_out)
+    content = find_view("junit", "compare").render(document)
+    assert isinstance(content, bytes)
+    assert {found.tag for case in suite(content) if case.get("name") != "decision" for found in case} <= {"skipped"}
+
+
+def test_an_invalid_comparison_is_an_error_with_and_without_a_gate() -> None:
+    report = make_comparison()
+    invalid = replace(report, decision=replace(report.decision, outcome="UNDECIDED", invalid=True))
+    content = find_view("junit", "compare").render(invalid.document())
+    assert isinstance(content, bytes)
+    assert [found.tag for found in suite(content)[0]] == ["error"]
+
+
 def test_characters_that_xml_cannot_hold_are_replaced() -> None:
     document = replace(make_comparison().document(), title="a\x00b\x1b[31m\ud800\ufffe", summary="<&\"'>\x07")
     content = find_view("junit", "compare").render(document)
