@@ -27,9 +27,9 @@ def past(night: int, verdicts: dict[str, list[float]], **other: object) -> PastR
     return PastRun(time=f"2026-01-{night + 1:02}T03:00:00Z", name=f"c{night}", tasks=tasks, **other)  # type: ignore[arg-type]
 
 
-def nights(count: int, lost: int = 0, since: int = 99, task: str = "t") -> list[PastRun]:
+def nights(count: int, lost: int = 0, since: int = 99, task: str = "t", seed: int = 5) -> list[PastRun]:
     """Runs of 60 docs: 40 right, 8 that flip, 12 wrong; ``lost`` more are wrong since a night."""
-    rng = np.random.default_rng(5)
+    rng = np.random.default_rng(seed)
     history = []
     for night in range(count):
         right = 40 - (lost if night >= since else 0)
@@ -314,12 +314,48 @@ def test_the_name_of_a_doc_is_explained(tmp_path: Path) -> None:
 
 
 def test_runs_of_one_time_are_in_the_order_of_their_paths_and_it_is_said(tmp_path: Path) -> None:
-    (night,) = nights(1)
-    for name in ("x", "y", "z"):
-        add_run(tmp_path, night.model_copy(update={"name": name}))
+    night, *others = nights(3)
+    for name, one in zip(("x", "y", "z"), (night, *others), strict=True):
+        add_run(tmp_path, one.model_copy(update={"name": name, "time": night.time}))
     for file, to in zip(sorted(tmp_path.glob("*.json")), ("c", "a", "b"), strict=True):
         file.rename(tmp_path / f"{to}.json")
     names = [json.loads((tmp_path / f"{file}.json").read_text())["name"] for file in "abc"]
     assert [one.name for one in read_history(tmp_path)] == names
     out = " ".join(run("history", "check", "--folder", tmp_path)[1].split())
     assert f"3 runs have the time {night.time}. They are in the order of their files' paths, and {names[-1]}" in out
+
+
+def test_the_same_results_under_another_commit_are_refused(tmp_path: Path) -> None:
+    """A job that evaluates nothing would be like the runs before it for ever."""
+    results, folder = write_run(tmp_path / "out", [1.0, 0.0, 1.0]), tmp_path / "history"
+    assert [run("history", "add", results, "--folder", folder, "--name", "c1")[0] for _ in range(2)] == [0, 0]
+    code, out, err = run("history", "add", results, "--folder", folder, "--name", "c2")
+    assert (code, out) == (2, "")
+    assert "c2 has the results of c1: the same time" in " ".join(err.split())
+    assert len([*folder.iterdir()]) == 1
+
+
+def test_a_history_with_the_same_results_twice_is_not_judged(tmp_path: Path) -> None:
+    first = add_run(tmp_path, nights(1)[0])
+    (tmp_path / "copy.json").write_text(first.read_text().replace('"c0"', '"c1"'))
+    with pytest.raises(UserError, match="the same verdicts"):
+        read_history(tmp_path)
+
+
+def test_results_without_a_time_are_kept_though_they_are_alike(tmp_path: Path) -> None:
+    """Nobody can tell them from those of a job that evaluates nothing."""
+    for name in ("x", "y"):
+        add_run(tmp_path, nights(1)[0].model_copy(update={"time": "1970-01-01T00:00:00.000000Z", "name": name}))
+    assert len(read_history(tmp_path)) == 2
+
+
+def test_a_fall_of_the_mean_names_the_task_that_fell_most(tmp_path: Path) -> None:
+    lost = (("s", 5, 5), ("t", 6, 6), ("u", 5, 7))
+    tasks = [nights(24, docs, since=20, task=task, seed=seed) for task, docs, seed in lost]
+    for each in zip(*tasks, strict=True):
+        verdicts = {name: one.tasks[name] for one in each for name in one.tasks}
+        add_run(tmp_path, each[0].model_copy(update={"tasks": verdicts}))
+    code, out, _ = run("history", "check", "--folder", tmp_path, "--json")
+    assert code == 1
+    assert json.loads(out)["summary"].startswith("alarm: mean: a sudden drop that began after c19")
+    assert json.loads(out)["summary"].endswith("; most fell t, by 10.2 points")

@@ -100,7 +100,16 @@ class HistoryReport:
         kind = "a sudden drop" if point.state == "sudden drop" else "a slow drift"
         since = f"after {before}, with {first}" if first == last else f"after {before} and by {last}"
         raised = "" if at == len(chart.points) - 1 else f", raised by {self._label(chart, at)}"
-        return f"{chart.name}: {kind} that began {since}{raised}"
+        return f"{chart.name}: {kind} that began {since}{raised}{self._name_fallen(chart, point.change[0])}"
+
+    def _name_fallen(self, chart: Chart, change: int) -> str:
+        """Of a fall of the mean over tasks the task that fell most, a clause; empty of a task."""
+        _, *tasks = self.judgement.charts
+        if not tasks or chart is not self.judgement.charts[0] or not change:
+            return ""
+        falls = [(_measure_fall(task, chart.runs[change]), task.name) for task in tasks]
+        fall, name = max(falls)
+        return f"; most fell {name}, by {100 * fall:.1f} points" if fall > 0 else ""
 
     def _label(self, chart: Chart, point: int) -> str:
         return self.judgement.runs[chart.runs[point]].label
@@ -134,6 +143,13 @@ def _chart_json(chart: Chart) -> dict[str, Any]:
         ],
         "flips": dataclasses.asdict(chart.flips) if chart.flips else None,
     }  # fmt: skip
+
+
+def _measure_fall(chart: Chart, change: int) -> float:
+    """How much lower the scores of a task are from a run of the history on; 0 where it has none before or since."""
+    scores = [(run >= change, point.score) for run, point in zip(chart.runs, chart.points, strict=True)]
+    before, since = ([score for is_since, score in scores if is_since is wanted] for wanted in (False, True))
+    return math.fsum(before) / len(before) - math.fsum(since) / len(since) if before and since else 0.0
 
 
 def make_history_document(report: HistoryReport) -> Document:

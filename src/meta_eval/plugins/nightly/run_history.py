@@ -145,7 +145,8 @@ def add_run(folder: Path, run: PastRun) -> Path:
     """Write a run into a history, and return its file. The same run again gives the same file.
 
     Raises:
-        HistoryError: The file is there and was changed since, or the run has too many docs.
+        HistoryError: The file is there and was changed since, the same results are there under another name, or the run
+            has too many docs.
         OutputError: It cannot be written.
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -159,9 +160,29 @@ def add_run(folder: Path, run: PastRun) -> Path:
             "is of this run and was changed since, so it is not replaced", where=str(path),
             hint="Move it out of the folder, and add the run again",
         )  # fmt: skip
+    begins = path.name.partition("_")[0]
+    others = [(other, _read(other)) for other in sorted(folder.glob(f"{begins}_*.json")) if other != path]
+    _refuse_same_results([*others, (path, run)])
     with replace_file(path) as out:
         out.write(text)
     return path
+
+
+def _refuse_same_results(runs: Sequence[tuple[Path, PastRun]]) -> None:
+    """Refuse results that stand in a history twice: a job that evaluates nothing would look like the runs before."""
+    seen: dict[tuple[str, str], tuple[Path, PastRun]] = {}
+    for path, run in runs:
+        if parse_time(run.time) == _EPOCH:  # nobody knows its time
+            continue
+        key = run.time, hash_json({name: task.model_dump() for name, task in run.tasks.items()})
+        if key in seen:
+            first_path, first = seen[key]
+            raise HistoryError(
+                f"{run.label} has the results of {first.label}: the same time, {run.time}, and the same verdicts",
+                where=str(path.parent),
+                hint=f"Add the results of a new run. The first are in {first_path.name}",
+            )
+        seen[key] = path, run
 
 
 def _holds(path: Path, text: str) -> bool:
@@ -175,7 +196,7 @@ def read_history(folder: Path) -> list[PastRun]:
     """Read a history, oldest run first. Runs of the same time are in the order of their files' paths.
 
     Raises:
-        HistoryError: The folder has no run, or a file cannot be read.
+        HistoryError: The folder has no run or the same results twice, or a file cannot be read.
     """
     files = list(folder.glob("*.json"))
     if not files:
@@ -183,7 +204,9 @@ def read_history(folder: Path) -> list[PastRun]:
             "holds no run", where=str(folder), hint="Add one: meta-eval history add RESULTS --folder FOLDER"
         )
     runs = [(path, _read(path)) for path in sorted(files)]
-    return [run for _, run in sorted(runs, key=lambda read: (parse_time(read[1].time) or _EPOCH, read[0]))]
+    runs.sort(key=lambda read: (parse_time(read[1].time) or _EPOCH, read[0]))
+    _refuse_same_results(runs)
+    return [run for _, run in runs]
 
 
 def _read(path: Path) -> PastRun:
