@@ -1,7 +1,7 @@
-"""Several runs a side, and adversaries of a run that stops: coverage, false alarms, and how often each ships.
+"""Several runs a side, and drift: coverage, false alarms.
 
     python benchmarks/repeats.py                    all, 1,000 runs each, on two processes; minutes
-    python benchmarks/repeats.py coverage order     some: coverage, order, drift
+    python benchmarks/repeats.py drift              some: coverage, drift
     python benchmarks/repeats.py --small            a few runs of each: CI
 
 Runs are drawn: each doc has an answer, which flips independently in every run; a run effect moves all docs of a run by
@@ -10,17 +10,14 @@ losing or winning a share of them, normal with the standard deviation that the t
 
 from __future__ import annotations
 
-import secrets
 import sys
 from collections import Counter
 from dataclasses import replace
 
 import numpy as np
 from counting import Table, main, rate, simulate
-from drawn_verdicts import MMLU_PRO, Task
 
 from meta_eval import stats
-from meta_eval.stats.sequential import PairableDocs, Sequential, plan_rounds
 
 DOCS, FLIPS = 1000, 0.04
 
@@ -56,44 +53,6 @@ def coverage(runs: int) -> None:
         table.row(f"{sides[0]} and {sides[1]}", *cells)
 
 
-def order(runs: int) -> None:
-    runs = max(10, runs // 5)  # a stopped run is long
-    table = Table(
-        f"MMLU-Pro, margin 1, 4 % flips: percent of {runs:,} runs that stop with SHIP",
-        "who answers", "in the public order of seed 0", "in a secret order",
-    )  # fmt: skip
-    task = Task("mmlu_pro", MMLU_PRO, 0.48, 0.04)
-    labels = [str(number) for number, n in enumerate(task.subtasks) for _ in range(n)]
-    docs = PairableDocs("mmlu_pro", range(task.docs), labels)
-    public = plan_rounds([docs])
-    late = np.zeros(task.docs, dtype=bool)
-    late[[int(doc) for _, doc in public.order[task.docs // 2 :]]] = True
-    for name, lost in (("identical", 0.0), ("20 points lost in the second half of the public order", 0.2)):
-
-        def work(rng: np.random.Generator, lost: float = lost) -> Counter[str]:
-            losses = np.where(rng.random(task.docs) < 0.04, rng.choice([-1.0, 1.0], task.docs), 0.0)
-            losses = np.where(late & (rng.random(task.docs) < lost), 1.0, losses)
-            secret = plan_rounds([docs], secrets.token_hex(32))
-            return Counter({
-                key: int(_ships(plan, losses)) for key, plan in (("public", public), ("secret", secret))
-            })  # fmt: skip
-
-        counts = simulate(work, f"order {name}", runs)
-        bounds = (0.95, 1.0) if not lost else (0.0, 0.05)
-        table.row(name, rate(counts["public"], runs), rate(counts["secret"], runs, *bounds))
-
-
-def _ships(plan: object, losses: np.ndarray) -> bool:
-    gate, asked = Sequential(plan, 0.01), 0  # type: ignore[arg-type]
-    for end in plan.ends:  # type: ignore[attr-defined]
-        for name, doc in plan.order[asked:end]:  # type: ignore[attr-defined]
-            gate.add_doc(name, doc, max(losses[doc], 0.0), max(-losses[doc], 0.0))
-        asked = end
-        if outcome := gate.read_state().outcome:
-            return outcome == "SHIP"
-    return False
-
-
 def drift(runs: int) -> None:
     table = Table(
         f"Drift of 1,000 docs in a random order and 64 docs asked again: percent of {runs:,} runs that raise the alarm",
@@ -118,4 +77,4 @@ def drift(runs: int) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(__doc__, {"coverage": coverage, "order": order, "drift": drift}))
+    sys.exit(main(__doc__, {"coverage": coverage, "drift": drift}))

@@ -24,7 +24,6 @@ from meta_eval.ask.request import Request
 from meta_eval.base.errors import ConfigError, UserError
 from meta_eval.harness.doc_results import DocResult
 from meta_eval.pack.baseline import Baseline, read_baseline
-from meta_eval.stats.sequential import PairableDocs, plan_rounds
 
 pytestmark = pytest.mark.plugin("meta")  # its packs are of the embedded sample
 
@@ -33,6 +32,8 @@ pytestmark = pytest.mark.plugin("meta")  # its packs are of the embedded sample
 run = partial(run_with_canary, canary=False)
 
 DOCS = 300 if THOROUGH else 200
+# The share of right answers that a copy loses which is stopped.
+LOSES = 0.5
 
 
 def share(text: str) -> float:
@@ -103,8 +104,8 @@ def decided(
 
 
 @dataclass(frozen=True)
-class Shipped:
-    """A run of a copy that answers as was recorded: its folder, what it came to, and what was asked, in order."""
+class Failed:
+    """A run that was stopped: its folder, what it came to, and what was asked, in order."""
 
     place: Path
     ran: RunResult
@@ -112,34 +113,25 @@ class Shipped:
 
 
 @pytest.fixture(scope="module")
-def shipped(tmp_path_factory: pytest.TempPathFactory, evals: Path) -> Shipped:
-    place = tmp_path_factory.mktemp("shipped")
+def failed(tmp_path_factory: pytest.TempPathFactory, evals: Path) -> Failed:
+    place = tmp_path_factory.mktemp("failed")
     with pytest.MonkeyPatch.context() as monkeypatch:
         client = stand_in(monkeypatch)
-        return Shipped(place, decided(place, evals, monkeypatch, 0.0), tuple(client.asked))
+        return Failed(place, decided(place, evals, monkeypatch, LOSES), tuple(client.asked))
 
 
 @pytest.fixture
-def place(shipped: Shipped, tmp_path: Path) -> Path:
+def place(failed: Failed, tmp_path: Path) -> Path:
     """A folder with its model and its pack, and nothing answered."""
-    return Path(shutil.copytree(shipped.place, tmp_path / "x", ignore=shutil.ignore_patterns("eval_results")))
+    return Path(shutil.copytree(failed.place, tmp_path / "x", ignore=shutil.ignore_patterns("eval_results")))
 
 
-def test_a_copy_that_answers_alike_ships_before_the_end(shipped: Shipped) -> None:
-    stopped, asked = shipped.ran.stopped, shipped.asked
+def test_a_copy_that_lost_much_is_stopped_early(failed: Failed) -> None:
+    stopped, asked = failed.ran.stopped, failed.asked
     assert stopped is not None
-    assert stopped.outcome == "SHIP"
+    assert stopped.outcome == "DON'T SHIP"
     assert stopped.docs <= len(asked) == len(set(asked)) < DOCS
     assert len(asked) <= 1.25 * stopped.docs + 64
-
-
-def test_a_copy_that_lost_much_is_stopped_early(
-    place: Path, evals: Path, client: type[FakeClient], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ran = decided(place, evals, monkeypatch, 0.5, margin=1.0)
-    assert ran.stopped is not None
-    assert ran.stopped.outcome == "DON'T SHIP"
-    assert len(client.asked) < 150
 
 
 def test_docs_that_fail_for_good_count_as_lost(
@@ -175,15 +167,15 @@ def test_docs_count_with_the_mean_of_a_baselines_runs(
     monkeypatch.setattr("meta_eval.ask.early_stop.read_baseline", two_runs)
     ran = decided(place, evals, monkeypatch, 0.0)
     assert ran.stopped is not None
-    assert ran.stopped.outcome == "SHIP"
+    assert ran.stopped.outcome is None
 
 
 def test_the_margin_of_a_gate_stops_the_run(
     place: Path, evals: Path, client: type[FakeClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    done = decided(place, evals, monkeypatch, 0.04, gate="margin: 15", margin=1.0)
+    done = decided(place, evals, monkeypatch, LOSES, gate="margin: 1", margin=50.0)
     assert done.stopped is not None
-    assert done.stopped.outcome == "SHIP"
+    assert done.stopped.outcome == "DON'T SHIP"
     assert len(client.asked) < DOCS
 
 
@@ -203,10 +195,10 @@ def test_cut_answers_that_are_not_taken_as_graded_are_refused(
     assert not client.asked
 
 
-def test_what_is_not_decided_is_a_whole_run(
+def test_a_copy_that_answers_alike_is_a_whole_run(
     place: Path, evals: Path, client: type[FakeClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ran = decided(place, evals, monkeypatch, 0.08)
+    ran = decided(place, evals, monkeypatch, 0.0)
     assert ran.stopped is not None
     assert (ran.stopped.outcome, ran.stopped.complete) == (None, True)
     assert len(client.asked) == DOCS
@@ -215,44 +207,44 @@ def test_what_is_not_decided_is_a_whole_run(
 
 
 def test_its_results_are_marked_and_never_stand_beside_the_published_number_as_if_whole(
-    shipped: Shipped, monkeypatch: pytest.MonkeyPatch
+    failed: Failed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(shipped.place)
-    ran = shipped.ran
+    monkeypatch.chdir(failed.place)
+    ran = failed.ran
     assert ran.graded is not None
     judged = report(ran.graded.results, pack=ran.pack)
     (told,) = [alarm for alarm in judged.alarms if alarm.kind == "unfinished" or "not all docs" in alarm.kind]
     assert told.veto
-    assert "it stopped when it was decided, SHIP at a margin of 5 points" in str(judged.to_json())
+    assert "it stopped when it was decided, DON'T SHIP at a margin of 5 points" in str(judged.to_json())
     assert all(score.candidate_minus_reference is None for task in judged.tasks for score in task.scores)
     assert judged.decision.outcome != "SHIP"
 
 
 def test_docs_are_asked_in_one_order_and_the_same_again_goes_on(
-    shipped: Shipped, place: Path, evals: Path, client: type[FakeClient], monkeypatch: pytest.MonkeyPatch
+    failed: Failed, place: Path, evals: Path, client: type[FakeClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def stop(given: int) -> None:
-        if len(client.asked) == 100:
+        if len(client.asked) == 50:
             raise KeyboardInterrupt
 
     client.before = staticmethod(stop)
     with pytest.raises(KeyboardInterrupt):
-        decided(place, evals, monkeypatch, 0.0)
+        decided(place, evals, monkeypatch, LOSES)
     client.before = staticmethod(lambda _given: None)
-    ran = decided(place, evals, monkeypatch, 0.0)
-    assert tuple(client.asked) == shipped.asked
-    assert ran.stopped == shipped.ran.stopped
+    ran = decided(place, evals, monkeypatch, LOSES)
+    assert tuple(client.asked) == failed.asked
+    assert ran.stopped == failed.ran.stopped
 
 
 @thorough
 def test_a_whole_run_asks_the_rest(
-    shipped: Shipped, tmp_path: Path, evals: Path, client: type[FakeClient], monkeypatch: pytest.MonkeyPatch
+    failed: Failed, tmp_path: Path, evals: Path, client: type[FakeClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(shutil.copytree(shipped.place, tmp_path / "x"))
+    monkeypatch.chdir(shutil.copytree(failed.place, tmp_path / "x"))
     monkeypatch.setattr("fake_model.says", answering(0.0))
     config = Config(model_name="m", evals_dataset=str(evals), tasks=("meta_mmlu_pro_instruct",), margin=5.0)
     ran = run(config)
-    before = len(shipped.asked)
+    before = len(failed.asked)
     assert (ran.before, ran.asked) == (before, DOCS - before)
     assert ran.stopped is None
 
@@ -288,7 +280,7 @@ def results_of(ran: RunResult) -> dict[str, Any]:
 
 
 def test_the_order_is_secret_and_its_hash_is_kept_before_the_first_request(
-    shipped: Shipped,
+    failed: Failed,
     place: Path,
     evals: Path,
     client: type[FakeClient],
@@ -315,19 +307,19 @@ def test_the_order_is_secret_and_its_hash_is_kept_before_the_first_request(
     (samples,) = ran.graded.results.parent.glob("samples_*.jsonl")
     places = {line["doc_id"]: line["random_place"] for line in map(json.loads, samples.read_text().splitlines())}
     assert [int(name.split("/")[1]) for name in client.asked] == sorted(places, key=places.__getitem__)
-    assert tuple(client.asked)[:50] != shipped.asked[:50], "another run has another order"
+    assert tuple(client.asked)[:50] != failed.asked[:50], "another run has another order"
 
 
-def test_a_named_seed_is_no_secret(shipped: Shipped, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(shipped.place)
-    assert results_of(shipped.ran)["order"]["secret"] is False
+def test_a_named_seed_is_no_secret(failed: Failed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(failed.place)
+    assert results_of(failed.ran)["order"]["secret"] is False
 
 
 @pytest.mark.parametrize("how", ["named", "changed", "gone"])
 def test_a_run_never_goes_on_in_another_order(
-    how: str, shipped: Shipped, tmp_path: Path, evals: Path, client: type[FakeClient], monkeypatch: pytest.MonkeyPatch
+    how: str, failed: Failed, tmp_path: Path, evals: Path, client: type[FakeClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = Path(shutil.copytree(shipped.place, tmp_path / "x"))
+    place = Path(shutil.copytree(failed.place, tmp_path / "x"))
     kept = order_file(place)
     if how == "changed":
         kept.write_text(json.dumps({"seed": "another", "secret": True}))
@@ -339,39 +331,20 @@ def test_a_run_never_goes_on_in_another_order(
     assert not client.asked
 
 
-def good_in_the_public_order(loses: float) -> Callable[[Request], dict[str, Any]]:
-    """A provider who knows the docs: good for those that come first in the order of seed 0, bad for the others."""
-    plan = plan_rounds([PairableDocs("meta_mmlu_pro_instruct", range(DOCS), [f"s{n % 3 // 2}" for n in range(DOCS)])])
-    late = {doc for _, doc in plan.order[DOCS // 2 :]}
-    good, bad = answering(0.0), answering(loses)
-    return lambda request: (bad if request.doc in late else good)(request)
-
-
-@thorough
-def test_an_adversary_who_knows_the_public_order_does_not_ship(
-    place: Path, evals: Path, client: type[FakeClient], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    adversary = good_in_the_public_order(0.4)
-    monkeypatch.setattr(f"{__name__}.answering", lambda _loses: adversary)
-    ran = decided(place, evals, monkeypatch, 0.0, order_seed=None)
-    assert ran.stopped is not None
-    assert ran.stopped.outcome != "SHIP"
-
-
 @thorough
 def test_early_docs_are_asked_again_and_no_score_depends_on_it(
-    shipped: Shipped, place: Path, evals: Path, client: type[FakeClient], monkeypatch: pytest.MonkeyPatch
+    failed: Failed, place: Path, evals: Path, client: type[FakeClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ran = decided(place, evals, monkeypatch, 0.0, rerun=40)
+    ran = decided(place, evals, monkeypatch, LOSES, rerun=40)
     first, again = client.asked[: ran.asked], client.asked[ran.asked :]
     assert (len(again), ran.asked_again) == (40, 40)
     assert set(again) <= set(first[: len(first) // 2 + 1])
     told = results_of(ran)["rerun"]["meta_mmlu_pro_instruct"]
     assert len(told["docs"]) == len(told["values"]) == 40
     assert ran.graded is not None
-    assert shipped.ran.graded is not None
-    assert ran.graded.scores == shipped.ran.graded.scores
-    decided(place, evals, monkeypatch, 0.0, rerun=40)
+    assert failed.ran.graded is not None
+    assert ran.graded.scores == failed.ran.graded.scores
+    decided(place, evals, monkeypatch, LOSES, rerun=40)
     assert len(client.asked) == ran.asked + 40
 
 

@@ -79,11 +79,11 @@ class RunOptions(ScoringOptions):
 
     stop_when_decided: bool = option(
         False, bool, "--stop-when-decided",
-        "Ask docs in random order, and stop as soon as SHIP or DON'T SHIP is certain. The results cover only "
+        "Ask docs in random order, and stop as soon as DON'T SHIP is proven. The results then cover only "
         "some docs, and say so.",
     )  # fmt: skip
-    """Ask docs in random order, and stop as soon as SHIP or DON'T SHIP is certain. The results cover only some docs,
-    and say so.
+    """Ask docs in random order, and stop as soon as DON'T SHIP is proven. The results then cover only some
+    docs, and say so.
     """
 
     canary: bool = option(

@@ -1,4 +1,4 @@
-"""--stop-when-decided: asks docs in a planned order, grades after each batch, and stops once the gate is decided.
+"""--stop-when-decided: asks docs in a planned order, grades after each batch, and stops once DON'T SHIP is proven.
 
 `meta_eval.stats.sequential` has the statistics, guarantees and limits. This module provides the scores: the pack's
 graders grade the recorded and the new answer of each doc.
@@ -26,7 +26,6 @@ from meta_eval.harness.scores import ScoredRun, Scores
 from meta_eval.harness.settings import RunSettings
 from meta_eval.pack.baseline import collect_graded_docs, read_baseline
 from meta_eval.pack.manifest import Manifest, TaskEntry
-from meta_eval.stats.drift import is_drift, order_p_value
 from meta_eval.stats.sequential import PairableDocs, Sequential, State, plan_rounds
 
 # Docs of the first batch; each later batch is a quarter of the docs so far. That keeps an engine busy, and at most a
@@ -128,13 +127,10 @@ class Stopping:
         self.margin = rules.margin
 
     def batches(self) -> Iterator[list[Request]]:
-        """The next requests, until the gate is decided or all are asked. Call `grade_new` between batches.
-
-        A SHIP does not end a run that drifts: what is asked later may be another model's.
-        """
+        """The next requests, until DON'T SHIP is proven or all are asked. Call `grade_new` between batches."""
         left = iter(self._plan.order)
         docs_asked = 0
-        while self._goes_on():
+        while self._gate.read_state().outcome is None:
             docs = list(itertools.islice(left, max(_FIRST, int(docs_asked * _GROWTH))))
             if not docs:
                 return
@@ -143,10 +139,6 @@ class Stopping:
             yield keep_beginnings_together(
                 [request for task, doc in docs for request in self._requests[task][int(doc)]]
             )
-
-    def _goes_on(self) -> bool:
-        outcome = self._gate.read_state().outcome
-        return outcome is None or (outcome == "SHIP" and is_drift([order_p_value(self._gate.list_losses()), 1.0]))
 
     @property
     def early_docs(self) -> list[tuple[str, int]]:

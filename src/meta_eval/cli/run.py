@@ -197,12 +197,10 @@ class Log(Steps):
 
 
 def _decided(state: State) -> str:
-    drop = f"the mean drop is {100 * state.mean.drop:.1f} points"
-    bounds = state.mean.interval
-    between = f"between {100 * bounds.lower:.1f} and {100 * bounds.upper:.1f} at every look"
+    drop = f"the mean drop is {100 * state.mean.drop:.1f} points, at least {100 * state.mean.lower:.1f} at every look"
     if state.outcome is None:
-        return f"undecided to the last doc, {drop}, {between}: report judges the whole run"
-    return f"{state.outcome}, shown after {state.docs:,} docs: {drop}, {between}"
+        return f"not stopped: {drop}. All docs were asked, and report judges the whole run"
+    return f"{state.outcome}, proven after {state.docs:,} docs: {drop}"
 
 
 def _score(pack: Path, task: str, scores: dict[str, float], docs: Collection[int]) -> str:

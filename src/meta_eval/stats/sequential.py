@@ -1,9 +1,13 @@
-"""Early stopping: bounds of the drop that are valid at every look during a run.
+"""Early stopping: lower bounds of the drop that are valid at every look during a run.
 
 The drop is that of `meta_eval.stats.drop`: recorded minus new score, averaged like the published metric, over docs as a
 sample of possible docs. So a part of a run makes the same claim as the whole, from fewer docs. Bounds for only these N
 docs would be narrower, with width 0 at N of N. But a copy with a true drop equal to the margin would pass them half the
-time, so stopped runs would be judged more kindly than whole runs.
+time, so stopped runs would be judged more harshly than whole runs.
+
+**What stops.** A drop that is proven larger than its margin, of the mean or of a task, decides DON'T SHIP whatever the
+other docs bring. SHIP does not stop a run. It says that no task and subtask lost more than its cap, and of each of
+these a part of a run has few docs.
 
 **Sampling.** Units are independent docs, or clusters of docs with a common question or passage, which are asked
 together. Units in the same subtasks form a stratum. `plan_rounds` puts the units of each stratum into a random order.
@@ -11,22 +15,21 @@ It cuts all strata into the same number of rounds, as evenly as possible. In a r
 each unit counts U/k times. So the sum over a round is an unbiased estimate of the average over subtasks and tasks.
 There is a look after each round.
 
-**The bounds** come from betting: if the drop were beyond them, a gambler's wealth would be too large.
+**The bounds** come from betting: if the drop were below them, a gambler's wealth would be too large.
 
-**Levels** are those of `meta_eval.judge.decide`: 2.5 % on each side of an interval. A task among several is decided
-at 2.5 % after Holm's correction, with p values that are valid at any look (twice the inverse of the largest wealth so
-far). So a stop is wrong at most as often as the decision of a whole run. A run that is undecided before the last doc is
-decided as a whole.
+**Levels.** A bound holds at 2.5 %, the level of one side of an interval. The mean and the tasks are tested together, by
+Holm's correction of p values that are valid at any look (twice the inverse of the largest wealth so far). A run that is
+undecided before the last doc is decided as a whole.
 
 **Betting.** Docs come in rounds. X is the contribution of a unit (a doc, or a cluster of docs) to its round's sum. It
 is scaled so that the sum has mean t d, with d the true drop and t the number of units of a round. A gambler bets that
-less is lost, with a stake l that is chosen before each round. Each unit multiplies the wealth by 1 - l X. Units are
-independent, so a round multiplies the wealth on average by the product of 1 - l E(X). That is at most exp(-l t d),
-however the units differ. So the wealth times exp(l t d) does not grow on average, and it ever reaches 1/a with
-probability at most a (Ville 1939). The upper bound is the least d at which it would have reached 1/a. For the lower
-bound the gambler bets that more is lost. A mixture of stakes is again a gambler (Robbins 1970, Annals of Mathematical
-Statistics 41:1397). Sources: for means by betting with stakes by observed variance, Waudby-Smith and Ramdas 2024, JRSS
-B 86:1; for bounds of a mean of unlike units, Howard, Ramdas, McAuliffe and Sekhon 2021, Annals of Statistics 49:1055.
+more is lost, with a stake l that is chosen beforehand. Each unit multiplies the wealth by 1 + l X. Units are
+independent, so a round multiplies the wealth on average by the product of 1 + l E(X). That is at most exp(l t d),
+however the units differ. So the wealth times exp(-l t d) does not grow on average, and it ever reaches 1/a with
+probability at most a (Ville 1939). The lower bound is the largest d at which it would have reached 1/a. A mixture of
+stakes is again a gambler (Robbins 1970, Annals of Mathematical Statistics 41:1397). Sources: for means by betting,
+Waudby-Smith and Ramdas 2024, JRSS B 86:1; for bounds of a mean of unlike units, Howard, Ramdas, McAuliffe and Sekhon
+2021, Annals of Statistics 49:1055.
 """
 
 from __future__ import annotations
@@ -40,33 +43,27 @@ from itertools import accumulate
 from typing import Literal
 
 from meta_eval.base.hashing import hash_text
-from meta_eval.base.thresholds import ALPHA, LEVEL, ROUNDING, Outcome, Weighting
-from meta_eval.stats.intervals import Interval, correct_by_holm
+from meta_eval.base.thresholds import ALPHA, LEVEL, ROUNDING, Weighting
+from meta_eval.stats.intervals import correct_by_holm
 
 Doc = tuple[str, int | str]
 
-# Stakes on a loss below the margin, as shares of the best stake for a copy without loss, and the share of wealth for
-# each. Half the stake is best if half the margin is lost.
-_HOLDING = ((1.0, 0.5), (0.5, 0.5))
 # Stakes on a loss: for some ten points (about half the best stake, with which fewer runs are late), and for a few
 # points.
 _LOSING = ((0.33, 0.7), (0.08, 0.3))
 # No stake may lose everything on a single unit.
 _MOST = 0.95
-# The prior: the share of docs that flip, and its weight in units. It affects the width of the bounds, not their
-# validity.
-_FLIPS, _WORTH = 0.05, 200
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The bounds of a drop so far, as shares, positive for worse."""
+    """A drop so far, as shares, positive for worse."""
 
     drop: float
     """The estimate: the mean over complete rounds; 0 before the first."""
 
-    interval: Interval
-    """At `LEVEL`, valid at any look: the intersection of all so far."""
+    lower: float
+    """Its lower bound at one side of `LEVEL`, valid at any look: the largest so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,27 +79,22 @@ class Target:
     most: float
     """The largest contribution of a unit."""
 
-    variance: float
-    """The mean square of possible contributions."""
-
 
 class Wealth:
-    """The wealth of both gamblers on an average; the module's docstring has the method."""
+    """The wealth of the gambler on an average; the module's docstring has the method."""
 
     def __init__(self, target: Target, margin: float) -> None:
         self.target, self.margin = target, margin
-        self.lower, self.upper = -math.inf, math.inf
-        # The largest log wealth so far against no drop, and against a drop equal to the margin.
-        self.below = self.beyond = 0.0
+        self.lower = -math.inf
+        # The largest log wealth so far against a drop equal to the margin.
+        self.beyond = 0.0
         self._sum = self._rounds = 0.0
-        self._squares = _FLIPS * _WORTH * target.variance
-        self._holding = [[math.log(share), 0.0] for _, share in _HOLDING]
         self._losing = [[math.log(share), 0.0] for _, share in _LOSING]
 
     @property
     def bounds(self) -> Bounds:
         drop = self._sum / (self._rounds * self.target.time) if self._rounds else 0.0
-        return Bounds(drop, Interval(max(-1.0, self.lower), min(1.0, self.upper)))
+        return Bounds(drop, max(-1.0, self.lower))
 
     def add_round(self, units: Sequence[Sequence[tuple[Doc, float]]]) -> None:
         """Add a complete round: for each changed unit, its docs and their losses."""
@@ -110,23 +102,14 @@ class Wealth:
         scales = target.scales
         changes = [math.fsum(scales.get(doc, 0.0) * loss for doc, loss in unit) for unit in units]
         changes = [change for change in changes if change]
-        variance = self._squares / (self._rounds * target.time + _WORTH)
         cap = _MOST / target.most
-        for (share, _), state in zip(_HOLDING, self._holding, strict=True):
-            stake = min(cap, share * self.margin / variance)
-            state[0] += math.fsum(math.log1p(-stake * change) for change in changes)
-            state[1] += stake * target.time
         for (size, _), state in zip(_LOSING, self._losing, strict=True):
             stake = min(cap, size)
             state[0] += math.fsum(math.log1p(stake * change) for change in changes)
             state[1] -= stake * target.time
         self._sum += math.fsum(changes)
-        self._squares += math.fsum(change * change for change in changes)
         self._rounds += 1
-        # If bounds would cross, because the truth is outside, the first bound stays.
-        self.upper = max(self.lower, _least(self._holding, self.upper))
-        self.lower = min(self.upper, -_least([[won, -slope] for won, slope in self._losing], -self.lower))
-        self.below = max(self.below, _log_wealth(self._losing, 0.0))
+        self.lower = -_least([[won, -slope] for won, slope in self._losing], -self.lower)
         self.beyond = max(self.beyond, _log_wealth(self._losing, self.margin))
 
 
@@ -203,17 +186,15 @@ class Plan:
     """Number of docs of ``order`` asked at the end of each round; the last is all."""
 
     _rounds: tuple[tuple[tuple[Doc, ...], ...], ...] = field(repr=False)
-    _targets: tuple[Target, ...] = field(repr=False)  # of each task, of the mean, of the mean that weighs tasks alike
+    _targets: tuple[Target, ...] = field(repr=False)  # of each task, of the mean
     _reach: Mapping[Doc, float] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class TaskState:
-    """A task so far. ``outcome`` is as for a whole run. ``beyond``: its drop is proven to be larger than its margin,
-    which alone decides DON'T SHIP."""
+    """A task so far. ``beyond``: its drop is proven to be larger than its margin, which alone decides DON'T SHIP."""
 
     task: str
-    outcome: Outcome
     beyond: bool
     bounds: Bounds
 
@@ -222,8 +203,8 @@ class TaskState:
 class State:
     """The state of a run after its last complete round."""
 
-    outcome: Literal["SHIP", "DON'T SHIP"] | None
-    """SHIP or DON'T SHIP once the gate is decided, before the last doc; else None. It never changes again."""
+    outcome: Literal["DON'T SHIP"] | None
+    """DON'T SHIP once it is proven, before the last doc; else None. It never changes again."""
 
     docs: int
     """Docs in complete rounds up to the decision."""
@@ -232,8 +213,7 @@ class State:
     """Whether all docs were seen without a decision; then `judge.decide` decides on the whole run."""
 
     mean: Bounds
-    unweighted_mean: Bounds
-    """The weighted and the unweighted mean drop over tasks."""
+    """The weighted mean drop over tasks."""
 
     tasks: tuple[TaskState, ...]
     """Each task."""
@@ -291,9 +271,9 @@ def plan_rounds(
     by_round = tuple(tuple(docs for _, _, docs in sorted(part)) for part in cut)
     order = tuple(doc for part in by_round for docs in part for doc in docs)
     ends = tuple(accumulate(sum(map(len, part)) for part in by_round))
-    weightings = [*([float(task is other) for other in tasks] for task in tasks), shown, [1 / len(tasks)] * len(tasks)]
+    weightings = [*([float(task is other) for other in tasks] for task in tasks), shown]
     names = [task_docs.task for task_docs in tasks]
-    # Of a single task, its average and both means are one.
+    # Of a single task, its average and the mean are one.
     made = {
         share: _target(counted, weights, dict(zip(names, share, strict=True)), reach, rounds)
         for share in dict.fromkeys(map(tuple, weightings))
@@ -342,7 +322,7 @@ def _target(
     time = len(mine) / rounds
     scales = {doc: time * times * share[doc[0]] * weights[doc] for docs, times in mine for doc in docs}
     largest = [math.fsum(scales[doc] * reach[doc] for doc in docs) for docs, _ in mine]
-    return Target(scales, time, max(largest), math.fsum(scale * scale for scale in largest) / len(mine))
+    return Target(scales, time, max(largest))
 
 
 class Sequential:
@@ -369,13 +349,11 @@ class Sequential:
         self._done = 0
         self._margin = margin
         margins = [margin if task.margin is None else task.margin for task in plan.tasks]
-        bounded = [
-            (id(target), allowed) for target, allowed in zip(plan._targets, [*margins, margin, margin], strict=True)
-        ]
+        bounded = [(id(target), allowed) for target, allowed in zip(plan._targets, [*margins, margin], strict=True)]
         targets = {id(target): target for target in plan._targets}
         self._wealths = {key: Wealth(targets[key[0]], key[1]) for key in bounded}
-        *self._tasks, self._mean, self._unweighted_mean = [self._wealths[key] for key in bounded]
-        self._outcome: Literal["SHIP", "DON'T SHIP"] | None = None
+        *self._tasks, self._mean = [self._wealths[key] for key in bounded]
+        self._outcome: Literal["DON'T SHIP"] | None = None
 
     def add_doc(self, task: str, doc: int | str, recorded: float, new: float) -> None:
         """Add a doc's contributions to the averages of the recorded and of the new answers
@@ -393,11 +371,6 @@ class Sequential:
             raise ValueError(f"{task}: doc {doc} came before with another score")
         self._seen[key] = 0.0 if abs(loss) <= ROUNDING else loss
 
-    def list_losses(self) -> list[float]:
-        """The loss of each unit so far, in the order of the plan, for `stats.order_p_value`."""
-        units = (unit for part in self._plan._rounds for unit in part)
-        return [math.fsum(self._seen[doc] for doc in unit) for unit in units if all(doc in self._seen for doc in unit)]
-
     def read_state(self) -> State:
         """The present state of the run."""
         rounds = self._plan._rounds
@@ -410,37 +383,19 @@ class Sequential:
                 wealth.add_round(changed)
             self._done += 1
             if self._done < len(rounds):
-                self._outcome = self._decided()
+                self._outcome = "DON'T SHIP" if any(self._beyond()) else None
         return State(
             outcome=self._outcome,
             docs=self._plan.ends[self._done - 1] if self._done else 0,
             complete=self._outcome is None and self._done == len(rounds),
             mean=self._mean.bounds,
-            unweighted_mean=self._unweighted_mean.bounds,
-            tasks=tuple(self._task_states()),
+            tasks=tuple(
+                TaskState(task.task, beyond, wealth.bounds)
+                for task, wealth, beyond in zip(self._plan.tasks, self._tasks, self._beyond()[1:], strict=True)
+            ),
         )
 
-    def _task_states(self) -> Iterator[TaskState]:
-        below = correct_by_holm([min(1.0, 2 * math.exp(-wealth.below)) for wealth in self._tasks])
-        for task_docs, wealth, p_below, p_beyond in zip(
-            self._plan.tasks, self._tasks, below, self._beyond()[1:], strict=True
-        ):
-            lost = p_below < ALPHA and wealth.bounds.drop > wealth.margin
-            outcome: Outcome = "worse" if lost else "undecided"
-            if wealth.bounds.interval.upper < wealth.margin:
-                outcome = "within margin"
-            yield TaskState(task_docs.task, outcome, p_beyond < ALPHA, wealth.bounds)
-
-    def _beyond(self) -> list[float]:
-        """The Holm-corrected p values of drops equal to the margin, of the mean and of each task."""
-        return correct_by_holm([min(1.0, 2 * math.exp(-wealth.beyond)) for wealth in (self._mean, *self._tasks)])
-
-    def _decided(self) -> Literal["SHIP", "DON'T SHIP"] | None:
-        """Decide as `judge.decide`, except UNDECIDED, which only a whole run can be."""
-        tasks = list(self._task_states())
-        mean, unweighted = self._mean.bounds.interval, self._unweighted_mean.bounds
-        if min(self._beyond()) < ALPHA:
-            return "DON'T SHIP"
-        if mean.upper >= self._margin or any(task.outcome == "worse" for task in tasks):
-            return None
-        return None if unweighted.drop >= self._margin else "SHIP"
+    def _beyond(self) -> list[bool]:
+        """Whether drops are proven larger than their margins, of the mean and of each task."""
+        wealths = (self._mean, *self._tasks)
+        return [p < ALPHA for p in correct_by_holm([min(1.0, 2 * math.exp(-wealth.beyond)) for wealth in wealths])]
