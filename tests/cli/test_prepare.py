@@ -87,7 +87,7 @@ def test_stdout_is_the_command_of_the_recipe_and_nothing_else() -> None:
         (("tasks=meta_gpqa",), 'pip install "lm-eval[vllm]>=0.4.11,<0.5"'),
         (("tasks=meta_gpqa,meta_math",), 'pip install "lm-eval[vllm,math]>=0.4.11,<0.5"'),
         (("tasks=meta_ifeval", "backend=hf"), 'pip install "lm-eval[hf,ifeval]>=0.4.11,<0.5"'),
-        (("tasks=meta_gpqa", "data_parallel_size=2"), 'pip install "lm-eval[vllm]>=0.4.11,<0.5" ray'),
+        (("tasks=meta_gpqa", "data_parallel_size=2"), 'pip install "lm-eval[vllm]>=0.4.11,<0.5"'),
     ],
 )
 def test_what_the_command_needs_where_it_is_pasted_is_said_beside_it(
@@ -210,6 +210,32 @@ def test_json_is_one_object() -> None:
 
 
 @pytest.mark.plugin("engines")
+def test_each_of_several_models_has_its_command_and_the_folder_of_its_results(few_templates: str) -> None:
+    Path("ft").mkdir()
+    path = configure(model_name=["org/a", "./ft"], tasks="meta_gpqa", template_dir=few_templates)
+    done = cli("prepare", "-c", path)
+    assert done.returncode == 0, done.stderr
+    first, second = done.stdout.splitlines()
+    assert " pretrained=org/a," in first and second == first.replace("pretrained=org/a,", "pretrained=./ft,")
+    reports = [line for line in done.stderr.splitlines() if line.startswith("then: ")]
+    assert reports == [
+        "then: meta-eval report eval_results/org__a --pack ./work_dir",
+        "then: meta-eval report eval_results/.__ft --pack ./work_dir",
+    ]
+    assert json.loads(cli("prepare", "-c", path, "--json").stdout)["commands"] == {"org/a": first, "./ft": second}
+
+
+@pytest.mark.plugin("engines")
+@pytest.mark.parametrize("tasks", ["meta_gpqa,meta_ifeval", "meta_*"])
+def test_a_subset_that_is_left_out_is_not_in_the_printed_tasks(tasks: str, few_templates: str) -> None:
+    write_rows(Path("Llama-3.2-3B-Instruct-evals/gpqa.jsonl"), [make_row("What?", subset="gpqa")])
+    Path("Llama-3.2-3B-Instruct-evals/ifeval__strict.jsonl").write_text("no JSON\n")
+    manifest, _ = make(evals_dataset="./Llama-3.2-3B-Instruct-evals", tasks=tasks, template_dir=few_templates)
+    assert "meta_ifeval" in manifest.left_out
+    assert not any("ifeval" in word for word in manifest.command)
+
+
+@pytest.mark.plugin("engines")
 def test_every_key_of_the_configuration_reaches_the_command() -> None:
     manifest, _ = make(
         limit=3, batch_size=8, verbosity="DEBUG", log_samples=False, show_config=True, seed=7, dtype="float32",
@@ -217,8 +243,8 @@ def test_every_key_of_the_configuration_reaches_the_command() -> None:
         output_path="out", model_args={"z": 1, "enforce_eager": True}, tasks="meta_gpqa,meta_ifeval",
     )  # fmt: skip
     assert shlex.join(manifest.command) == (
-        "lm_eval --model vllm --model_args pretrained=my/model,tensor_parallel_size=2,dtype=float32,"
-        "gpu_memory_utilization=0.5,data_parallel_size=3,max_model_len=9000,add_bos_token=True,seed=7,"
+        "lm_eval --model vllm --model_args pretrained=my/model,tensor_parallel_size=6,dtype=float32,"
+        "gpu_memory_utilization=0.5,data_parallel_size=1,max_model_len=9000,add_bos_token=True,seed=7,"
         "enforce_eager=True,z=1 --tasks meta_gpqa,meta_ifeval --batch_size 8 --output_path out --include_path ./work_dir "
         "--seed 7 --limit 3 --verbosity DEBUG --show_config"
     )

@@ -21,6 +21,7 @@ from meta_eval import verify
 from meta_eval.ask.request import read_conversation
 from meta_eval.ask.request_kinds import build_requests
 from meta_eval.base.errors import UserError
+from meta_eval.doctor.environment_checks import describe_install
 from meta_eval.harness.evaluator import Evaluator
 from meta_eval.harness.lm_eval_run import read_newest
 from meta_eval.harness.output_index import index_outputs
@@ -171,6 +172,7 @@ def test_the_command_is_that_of_stock_lm_eval(recorded: SimpleNamespace, tmp_pat
         model_args={"reasoning_effort": "low", "top_p": 0.5}, **keys,
     )  # fmt: skip
     command = list(read_manifest(pack).command)
+    assert describe_install(pack, read_manifest(pack)).startswith('pip install "lm-eval[api]>=')
     assert command[:3] == ["lm_eval", "--model", "local-chat-completions"]
     arguments = command[command.index("--model_args") + 1].split(",")
     assert {"model=my/model", "base_url=http://127.0.0.1:9/v1/chat/completions", "num_concurrent=4"} <= set(arguments)

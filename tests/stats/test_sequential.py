@@ -206,9 +206,7 @@ losses = st.sampled_from([0.0, 0.0, 0.0, 1.0, -1.0, 0.25])
 
 @settings(max_examples=40 if THOROUGH else 8)
 @given(tasks, st.data())
-def test_bounds_only_rise(
-    shapes: list[tuple[list[int], int | None, bool]], data: st.DataObject
-) -> None:
+def test_bounds_only_rise(shapes: list[tuple[list[int], int | None, bool]], data: st.DataObject) -> None:
     order = plan_rounds(made(shapes), batch=3)
     states = looks(order, {doc: data.draw(losses) for doc in order.order})
     for earlier, later in pairwise(states):

@@ -87,7 +87,7 @@ def run(
 
     Args:
         config: The configuration or its YAML file. An existing pack with the same settings is reused. None means
-            ``eval_config.yaml``.
+            ``eval_config.yaml``. Or a pack.
         pack: A pack to run as it is, with its own settings. The configuration is then not read.
         model: A model of the configuration. None means the first.
         options: The attributes of `meta_eval.ask.ask_options.RunOptions`.
@@ -101,8 +101,11 @@ def run(
     from meta_eval.ask.pipeline import read_run_settings
     from meta_eval.ask.pipeline import run_pack as ask
     from meta_eval.pack.config import CONFIG_OBJECT, open_config
+    from meta_eval.pack.manifest import MANIFEST
 
     settings: Config | RunSettings
+    if pack is None and isinstance(config, Path | str) and (Path(config) / MANIFEST).is_file():
+        pack = config
     if pack is None:
         settings, place = open_config(config or DEFAULT_CONFIG)
     else:

@@ -68,6 +68,7 @@ def prepare(
         prepared = api.prepare(config, options=chosen)
     from meta_eval.doctor.environment_checks import describe_install
     from meta_eval.doctor.pack_checks import check_written_pack
+    from meta_eval.pack.config import name_results_folder
     from meta_eval.pack.manifest import MANIFEST
 
     manifest = prepared.manifest
@@ -86,6 +87,8 @@ def prepare(
     if plan or as_json or not _is_invented(manifest):
         planned = _plan(Path(prepared.work_dir), plan_gate, share, sampled, decision=plan)
         _print_plan(planned, manifest, decision=plan)
+    models = (manifest.run_settings.model_name, *prepared.other_models)
+    commands = [shlex.join(_make_command(manifest, model)) for model in models] if manifest.command else []
     serve = manifest.backend.serve_command(manifest.run_settings)
     if as_json:
         from meta_eval.reports.plan_table import plan_json
@@ -95,6 +98,7 @@ def prepare(
                 {
                     "command": shlex.join(manifest.command),
                     "argv": manifest.command,
+                    **({"commands": dict(zip(models, commands, strict=True))} if commands and models[1:] else {}),
                     **({"install": describe_install(Path(prepared.work_dir), manifest)} if manifest.command else {}),
                     **({"serve": shlex.join(serve)} if serve else {}),
                     "work_dir": prepared.work_dir,
@@ -115,16 +119,20 @@ def prepare(
             err.print(f"{wrote}; check its graders with: {graders}", soft_wrap=True, markup=False)
             wrote = ""
         if manifest.command:
-            err.print(f"{wrote}; paste this to run it:".removeprefix("; "), markup=False)
-            print_result(shlex.join(manifest.command))
+            which = "these to run it, a command for each model" if models[1:] else "this to run it"
+            err.print(f"{wrote}; paste {which}:".removeprefix("; "), markup=False)
+            print_result("\n".join(commands))
             err.print(
                 f"needs there: {describe_install(Path(prepared.work_dir), manifest)}",
                 soft_wrap=True,
                 highlight=False,
                 markup=False,
             )
-            after = ("meta-eval", "report", manifest.run_settings.output_path, "--pack", prepared.work_dir)
-            err.print(f"then: {shlex.join(after)}", soft_wrap=True)
+            output = manifest.run_settings.output_path
+            for model in models:
+                results = str(Path(output) / name_results_folder(model)) if models[1:] else output
+                after = ("meta-eval", "report", results, "--pack", prepared.work_dir)
+                err.print(f"then: {shlex.join(after)}", soft_wrap=True)
         else:
             err.print(
                 f"{wrote}; {manifest.no_command}. "
@@ -132,6 +140,16 @@ def prepare(
                 soft_wrap=True,
                 markup=False,
             )
+
+
+def _make_command(manifest: Manifest, model: str) -> Sequence[str]:
+    """The command of one of the models; the manifest has that of the first."""
+    run = manifest.run_settings
+    return (
+        manifest.command
+        if model == run.model_name
+        else manifest.backend.command(run.model_copy(update={"model_name": model}))
+    )
 
 
 def _find_refused(manifest: Manifest, pack: Path) -> dict[str, str]:

@@ -326,7 +326,9 @@ class PreparedFrom(BaseModel):
         description="tasks, groups, patterns: `mmlu_*`. A minus leaves out: `mmlu,-mmlu_law`",
     )
     template_dir: Name = Field(
-        "./meta_template", description="the task templates; the shipped ones if there is no such folder"
+        "./meta_template",
+        description="the task templates; the shipped ones if there is no such folder, and for tasks that a folder of "
+        "your own lacks",
     )
     apply_chat_template: bool = Field(
         False,

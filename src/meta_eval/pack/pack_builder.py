@@ -157,7 +157,8 @@ def _add(pack_files: dict[str, bytes], files: Mapping[str, bytes], whose: str) -
 
 def _group(templates: TemplateFolder, name: str, members: Sequence[str]) -> tuple[str, bytes]:
     file = templates.group_files.get(name)
-    text = read_text(templates.root / file) if file else None
+    place = file and templates.root / file
+    text = read_text(place if place.exists() else assets.asset_path("meta_template") / file) if file and place else None
     path = file.as_posix() if file else f"{name}.yaml"
     with locating(file):
         return path, task_yaml.write_group(text, name=name, members=members).encode()

@@ -86,7 +86,8 @@ def test_several_copies_and_a_tokenizer_folder_that_is_missing_are_noted_with_wh
     done = cli("prepare", *_SAMPLE, "--set", copies, "--set", folder)
     note = " ".join(done.stderr.split())
     assert "`meta-eval run` serves the 4 copies itself" in note
-    assert "prepare again with `--set data_parallel_size=1 --set tensor_parallel_size=4`" in note
+    assert "tensor_parallel_size=4,dtype=auto,gpu_memory_utilization=0.9,data_parallel_size=1," in done.stdout
+    assert "the printed command has one copy on all 4 GPUs" in note
     assert "tokenizer: there is no folder /nonexistent/tokenizer on this machine" in note
 
 

@@ -136,6 +136,31 @@ def test_prepare_picks_a_new_task_up() -> None:
     assert json.loads(done.stdout)["tasks"] == {"mine": {"rows": 3}}
 
 
+def test_a_task_of_ones_own_and_the_shipped_ones_are_one_pack() -> None:
+    assert (
+        cli("tasks", "new", "mine", "--subset", "gpqa", "--like", "meta_gpqa", "--template-dir", "own").returncode == 0
+    )
+    given = ("--set", "evals_dataset=sample", "--set", "model_name=m", "--set", "template_dir=own")
+    done = cli("prepare", *given, "--set", "tasks=mine,meta_gpqa", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["tasks"].keys() == {"mine", "meta_gpqa"}
+    assert json.loads(cli("verify", "work_dir", "--min-agreement", "0.5", "--json").stdout)["passed"] is True
+
+
+def test_a_shipped_task_whose_file_a_folder_has_changed_is_not_taken() -> None:
+    """A pack would hold one file for two tasks."""
+    assert (
+        cli("tasks", "new", "mine", "--subset", "gpqa", "--like", "meta_gpqa", "--template-dir", "own").returncode == 0
+    )
+    Path("own/_common").mkdir(exist_ok=True)
+    changed = (shipped().root / "_common/rows.py").read_text() + "\n# changed\n"
+    Path("own/_common/rows.py").write_text(changed)
+    done = cli("prepare", "--set", "evals_dataset=sample", "--set", "model_name=m", "--set", "template_dir=own",
+               "--set", "tasks=mine,meta_gpqa")  # fmt: skip
+    assert done.returncode == 2
+    assert "unknown task or group 'meta_gpqa'" in done.stderr
+
+
 def test_a_new_task_says_whether_its_subset_is_known() -> None:
     done = cli("tasks", "new", "mine", "--subset", "mmlu_por")
     assert done.returncode == 0

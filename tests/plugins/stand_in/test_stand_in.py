@@ -116,6 +116,8 @@ def test_the_api_runs_a_pack_without_a_configuration(
     monkeypatch.chdir(tmp_path)
     ran = run(pack=prepared)
     assert (ran.pack, ran.asked) == (prepared, sum(DOCS.values()))
+    again = run(str(prepared))  # as `meta-eval run PACK`
+    assert (again.pack, again.asked, again.before) == (prepared, 0, ran.asked)
 
 
 @pytest.mark.parametrize(

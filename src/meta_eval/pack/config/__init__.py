@@ -10,9 +10,17 @@ from meta_eval.pack.config.config_loader import (
     open_config,
     override_settings,
 )  # fmt: skip
-from meta_eval.pack.config.schema import Config
+from meta_eval.pack.config.schema import Config, name_results_folder
 
 __all__ = [
-    "ALLOWED", "CONFIG_OBJECT", "NEW_PACK", "Config", "ValuePlace", "is_missing_default", "load_config", "open_config",
+    "ALLOWED",
+    "CONFIG_OBJECT",
+    "NEW_PACK",
+    "Config",
+    "ValuePlace",
+    "is_missing_default",
+    "load_config",
+    "name_results_folder",
+    "open_config",
     "override_settings",
 ]  # fmt: skip

@@ -40,6 +40,11 @@ _NOT_IN_FOLDERS = re.compile(r'["<>:/|\\?*\[\]]+')
 _LONGEST_NAME = 255
 
 
+def name_results_folder(model: str) -> str:
+    """The folder that lm_eval writes the results of a model into, in its ``output_path``."""
+    return _NOT_IN_FOLDERS.sub("__", model)
+
+
 class Config(PreparedFrom, Settings, Public):
     """An evaluation: the model, the evals dataset, the tasks, and how to run them.
 
@@ -150,7 +155,7 @@ class Config(PreparedFrom, Settings, Public):
     def _names_a_folder(cls, value: Any) -> Any:
         """Check that the model's name works as a folder name. lm_eval would fail only after generation."""
         for name in value if isinstance(value, tuple) else (value,):
-            folder = _NOT_IN_FOLDERS.sub("__", name)
+            folder = name_results_folder(name)
             if folder in (".", ".."):
                 raise ValueError(f"{name!r} cannot name the results folder: write the model's full path")
             if max(len(folder.encode()), len(name.encode())) > _LONGEST_NAME:

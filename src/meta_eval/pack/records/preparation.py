@@ -141,10 +141,12 @@ def _differs(row: RecordedDoc, number: int, instances: Sequence[Any], candidate:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """The result of prepare: the pack's manifest, and the folder as the user wrote it."""
+    """The result of prepare: the pack's manifest, the folder as the user wrote it, and the models besides the
+    first."""
 
     manifest: Manifest
     work_dir: str
+    other_models: tuple[str, ...] = ()
 
 
 def prepare_config(config: Config, config_place: ValuePlace) -> Prepared:
@@ -188,7 +190,7 @@ def prepare_config(config: Config, config_place: ValuePlace) -> Prepared:
         )
     report_progress(f"writing {config.work_dir}")
     write_pack(Path(config.work_dir), pack.files, pack.manifest)
-    return Prepared(pack.manifest, config.work_dir)
+    return Prepared(pack.manifest, config.work_dir, config.other_models)
 
 
 def _warn_of_new_rules(work_dir: Path, config: Config) -> None:

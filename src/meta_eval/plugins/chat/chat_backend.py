@@ -32,6 +32,7 @@ class ChatEndpoint(LmEvalBackend):
     """
 
     name = "chat"
+    install = "'lm-eval[api]'"
     kinds = frozenset(("generate", "chat"))
     reads_text = True
     renders_messages = True

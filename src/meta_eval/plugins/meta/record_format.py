@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -20,7 +21,7 @@ from meta_eval.plugins.meta.source.lookup import is_hub_id, open_evals_dataset
 from meta_eval.plugins.meta.task_docs import read_docs
 from meta_eval.plugins.meta.task_preparation import MetaContext, prepare_task
 from meta_eval.plugins.meta.task_selection import Selection, find_withheld_tasks, select_tasks
-from meta_eval.plugins.meta.templates import open_templates
+from meta_eval.plugins.meta.templates import add_shipped_templates, open_templates
 from meta_eval.sockets import (
     GUESS,
     NAMED,
@@ -87,13 +88,17 @@ class MetaSource(TaskSource):
         self._config, self._keys = config, config.read_keys(MetaKeys)
         self._named = _warn_by_names(config)
         self._datasets = open_evals_dataset(config.evals_dataset, revision=config.evals_revision)
-        self._templates = _open_templates(Path(config.template_dir))
+        self._templates = self._shipped = _open_templates(Path(config.template_dir))
         self._originals = Originals(self._keys.originals.by_join(), of_sample=config.evals_dataset == SAMPLE)
-        self._context = MetaContext(self._templates, self._originals, self._keys.allow_unmatched)
+        self._own = MetaContext(self._templates, self._originals, self._keys.allow_unmatched)
         self._chosen: dict[str, Selection] = {}
 
     def choose(self, names: Sequence[str]) -> tuple[list[str], Mapping[str, tuple[str, ...]]]:
         allow_code = self._config.allow_code
+        aliases = (alias for template in self._templates.tasks.values() for alias in template.spec.aliases)
+        known = {*self._templates.tasks, *self._templates.groups, *aliases}
+        if any(name.removeprefix("-") not in known for name in names):
+            self._templates, self._shipped = add_shipped_templates(self._templates)
         selections, groups = select_tasks(self._templates, names, self._datasets, allow_code=allow_code)
         withheld = () if allow_code else find_withheld_tasks(self._templates, groups, self._datasets)
         if withheld:
@@ -106,7 +111,9 @@ class MetaSource(TaskSource):
 
     def prepare(self, task: str, context: PrepareContext) -> CandidateTask:
         chosen = self._chosen[task]
-        return CandidateTask(prepare_task(chosen.template, chosen.dataset, context, self._context))
+        is_own = task in self._own.templates.tasks
+        shared = self._own if is_own else replace(self._own, templates=self._shipped)
+        return CandidateTask(prepare_task(chosen.template, chosen.dataset, context, shared))
 
     def read_folder(self, scratch: Path, groups: Sequence[str]) -> TemplateFolder:  # noqa: ARG002
         return self._templates

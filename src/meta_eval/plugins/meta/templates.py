@@ -6,7 +6,7 @@ settings. It lies beside the recipe's configuration, and is recognised: the ship
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from meta_eval.plugins.meta.joins import JOINS
 from meta_eval.sockets import (
@@ -16,9 +16,36 @@ from meta_eval.sockets import (
     assets,
     find_recipe,
     log,
+    read_regular,
     read_templates,
     suggest_name,
 )
+
+
+def read_shipped_templates() -> TemplateFolder:
+    """The shipped templates."""
+    return read_meta_templates(assets.asset_path("meta_template"))
+
+
+def add_shipped_templates(folder: TemplateFolder) -> tuple[TemplateFolder, TemplateFolder]:
+    """Add the shipped templates to a folder that has none of them, so that a task of the user's and Meta's are one run.
+
+    A shipped task stays out if a file of it is in the folder with other content: a pack has one file of a name.
+
+    Returns:
+        All templates, and the shipped ones.
+    """
+    shipped = read_shipped_templates()
+    if folder.tasks.keys() & shipped.tasks.keys():
+        return folder, shipped
+
+    def is_other(file: PurePosixPath) -> bool:
+        place = folder.root / file
+        return place.exists() and read_regular(place) != read_regular(shipped.root / file)
+
+    added = {name: task for name, task in shipped.tasks.items() if not any(map(is_other, task.files))}
+    groups = {**shipped.group_files, **folder.group_files}
+    return TemplateFolder(folder.root, {**folder.tasks, **added}, groups), shipped
 
 
 class RecipeError(TemplateError):
@@ -73,4 +100,4 @@ def open_templates(root: Path) -> TemplateFolder:
                 f"./{root} holds the templates of Meta's recipe: using the shipped templates in their place, so edits "
                 "there have no effect"
             )
-    return read_meta_templates(assets.asset_path("meta_template"))
+    return read_shipped_templates()

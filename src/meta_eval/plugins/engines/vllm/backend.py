@@ -38,14 +38,15 @@ class Vllm(LmEvalBackend):
 
     def arguments(self, settings: Settings) -> dict[str, object]:
         """The arguments. ``add_bos_token=True`` without a chat template gives exactly one BOS on every backend of
-        lm-eval.
+        lm-eval. Several copies become one on all their GPUs: lm-eval 0.4.11 may hang with several, and later versions
+        load the weights again for each batch of requests.
         """
         return {
             "pretrained": settings.model_name,
-            "tensor_parallel_size": settings.tensor_parallel_size,
+            "tensor_parallel_size": self.gpus(settings),
             "dtype": settings.dtype,
             "gpu_memory_utilization": settings.gpu_memory_utilization,
-            "data_parallel_size": settings.data_parallel_size,
+            "data_parallel_size": 1,
             "max_model_len": settings.max_model_len,
             "add_bos_token": True,
             "seed": settings.seed,
@@ -54,10 +55,9 @@ class Vllm(LmEvalBackend):
     def load_client(self) -> type[Any]:
         return load_class("meta_eval.plugins.engines.vllm.vllm_client:VllmClient")
 
-    def list_installs(self, settings: Settings) -> tuple[str, ...]:
-        """lm-eval's extra, and Ray, by which its ``vllm`` runs several copies from 0.4.12 on."""
-        copies = ("ray",) if settings.data_parallel_size > 1 else ()
-        return ("lm-eval[vllm]", *copies)
+    def list_installs(self, settings: Settings) -> tuple[str, ...]:  # noqa: ARG002 (it needs the same for all)
+        """lm-eval's extra."""
+        return ("lm-eval[vllm]",)
 
     def resolve(self, settings: Settings) -> Backend:
         """A single copy of a model runs in this process. Several copies are served."""
@@ -79,10 +79,9 @@ class Vllm(LmEvalBackend):
             return ()
         copies, gpus = settings.data_parallel_size, self.gpus(settings)
         return (
-            f"data_parallel_size: {copies}: as it is printed, the command may hang (lm-eval 0.4.11), or needs `ray` "
-            "and loads the weights again for each batch of requests (from 0.4.12 on). To paste it, prepare again with "
-            f"`--set data_parallel_size=1 --set tensor_parallel_size={gpus}`: one copy on all {gpus} GPUs. "
-            f"`meta-eval run` serves the {copies} copies itself",
+            f"data_parallel_size: {copies}: the printed command has one copy on all {gpus} GPUs "
+            f"(tensor_parallel_size={gpus}), since lm_eval may hang with {copies} copies. `meta-eval run` serves the "
+            f"{copies} copies itself",
         )
 
 
