@@ -9,14 +9,16 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
+from command import cli
 from fake_model import FakeClient, model_folder
 from pack_runs import run_pack
 from packs import prepare, read_docs
 from places import REPOSITORY
 from recorded_runs import own_gsm8k
+from runs import run_lm_eval
 from tokenizers import Tokenizer
 
-from meta_eval import Config
+from meta_eval import Config, report
 from meta_eval.ask.request import Request
 from meta_eval.base.errors import UserError
 from meta_eval.harness.answer import Answer
@@ -122,3 +124,29 @@ def test_a_tokenizer_without_bos_is_asked_without_one_and_refused_for_metas_prom
     of_meta = Config(**{**settings, "evals_dataset": "sample", "tasks": ("meta_gpqa",), "work_dir": "other"})
     with pytest.raises(UserError, match="puts 0 tokens before a text"):
         run_pack(of_meta.model_copy(update={"template_dir": str(REPOSITORY / "meta_template")}), canary=False)
+
+
+@pytest.mark.plugin("meta")
+def test_prepare_and_report_say_of_a_tokenizer_without_bos_what_run_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = cli(
+        "prepare",
+        "--set",
+        "evals_dataset=sample",
+        "--set",
+        "tasks=meta_gpqa",
+        "--set",
+        f"model_name={without_bos(tmp_path / 'm')}",
+    )
+    assert done.returncode == 0, done.stderr
+    assert "would ask without a BOS" in done.stderr and "puts 0 tokens before a text" in done.stderr
+    run_lm_eval(Path("work_dir"), ["meta_gpqa"], Path("out"))
+    (results,) = Path("out").rglob("results_*.json")
+    tree = json.loads(results.read_text())
+    for name, invalid in (("./m", True), ("org/elsewhere", False)):
+        tree["config"]["model_args"] = {"pretrained": name, "add_bos_token": True}
+        results.write_text(json.dumps(tree))
+        decision = report("out", pack="work_dir").decision
+        assert (decision.invalid, decision.reasons[0].startswith("asked without BOS: meta_gpqa")) == (invalid, invalid)

@@ -18,6 +18,7 @@ from meta_eval.cli import options
 from meta_eval.cli.console import err, show_progress, warn
 from meta_eval.cli.streams import print_result
 from meta_eval.cli.verb import find_next_command
+from meta_eval.pack.backends.base import BackendError
 from meta_eval.pack.pack_options import PrepareOptions, make_verify_command
 
 if TYPE_CHECKING:
@@ -68,7 +69,6 @@ def prepare(
         prepared = api.prepare(config, options=chosen)
     from meta_eval.doctor.environment_checks import describe_install
     from meta_eval.doctor.pack_checks import check_written_pack
-    from meta_eval.pack.config import name_results_folder
     from meta_eval.pack.manifest import MANIFEST
 
     manifest = prepared.manifest
@@ -79,15 +79,12 @@ def prepare(
     _print_units(manifest)
     _print_trust(manifest)
     print_left_out(manifest)
-    refused = _find_refused(manifest, Path(prepared.work_dir))
-    for why in dict.fromkeys(refused.values()):
-        names = join_names([name for name, reason in refused.items() if reason == why])
-        warn(f"{names}: `meta-eval run` will leave it out with backend {manifest.backend.name}: {why}")
+    models = (manifest.run_settings.model_name, *prepared.other_models)
+    refused = _warn_of_refusals(manifest, Path(prepared.work_dir), models)
     planned = None
     if plan or as_json or not _is_invented(manifest):
         planned = _plan(Path(prepared.work_dir), plan_gate, share, sampled, decision=plan)
         _print_plan(planned, manifest, decision=plan)
-    models = (manifest.run_settings.model_name, *prepared.other_models)
     commands = [shlex.join(_make_command(manifest, model)) for model in models] if manifest.command else []
     serve = manifest.backend.serve_command(manifest.run_settings)
     if as_json:
@@ -119,20 +116,7 @@ def prepare(
             err.print(f"{wrote}; check its graders with: {graders}", soft_wrap=True, markup=False)
             wrote = ""
         if manifest.command:
-            which = "these to run it, a command for each model" if models[1:] else "this to run it"
-            err.print(f"{wrote}; paste {which}:".removeprefix("; "), markup=False)
-            print_result("\n".join(commands))
-            err.print(
-                f"needs there: {describe_install(Path(prepared.work_dir), manifest)}",
-                soft_wrap=True,
-                highlight=False,
-                markup=False,
-            )
-            output = manifest.run_settings.output_path
-            for model in models:
-                results = str(Path(output) / name_results_folder(model)) if models[1:] else output
-                after = ("meta-eval", "report", results, "--pack", prepared.work_dir)
-                err.print(f"then: {shlex.join(after)}", soft_wrap=True)
+            _print_commands(manifest, prepared.work_dir, dict(zip(models, commands, strict=True)), wrote)
         else:
             err.print(
                 f"{wrote}; {manifest.no_command}. "
@@ -140,6 +124,24 @@ def prepare(
                 soft_wrap=True,
                 markup=False,
             )
+
+
+def _print_commands(manifest: Manifest, work_dir: str, commands: Mapping[str, str], wrote: str) -> None:
+    """Print the command of each model, what it needs, and what follows."""
+    from meta_eval.doctor.environment_checks import describe_install
+    from meta_eval.pack.config import name_results_folder
+
+    several = len(commands) > 1
+    which = "these to run it, a command for each model" if several else "this to run it"
+    err.print(f"{wrote}; paste {which}:".removeprefix("; "), markup=False)
+    print_result("\n".join(commands.values()))
+    needed = describe_install(Path(work_dir), manifest)
+    err.print(f"needs there: {needed}", soft_wrap=True, highlight=False, markup=False)
+    output = manifest.run_settings.output_path
+    for model in commands:
+        results = str(Path(output) / name_results_folder(model)) if several else output
+        after = ("meta-eval", "report", results, "--pack", work_dir)
+        err.print(f"then: {shlex.join(after)}", soft_wrap=True)
 
 
 def _make_command(manifest: Manifest, model: str) -> Sequence[str]:
@@ -150,6 +152,34 @@ def _make_command(manifest: Manifest, model: str) -> Sequence[str]:
         if model == run.model_name
         else manifest.backend.command(run.model_copy(update={"model_name": model}))
     )
+
+
+def _warn_of_refusals(manifest: Manifest, pack: Path, models: Sequence[str]) -> dict[str, str]:
+    """Say what `run` would refuse; returns the tasks that it would leave out, each with the reason."""
+    for why in filter(None, (_explain_bos(manifest, model) for model in models)):
+        warn(f"`meta-eval run` refuses this pack, and the printed command would ask without a BOS: {why}")
+    refused = _find_refused(manifest, pack)
+    for why in dict.fromkeys(refused.values()):
+        names = join_names([name for name, reason in refused.items() if reason == why])
+        warn(f"{names}: `meta-eval run` will leave it out with backend {manifest.backend.name}: {why}")
+    return refused
+
+
+def _explain_bos(manifest: Manifest, model: str) -> str | None:
+    """Why `run` refuses the tokenizer of a model, as far as a folder on this machine tells; None if it does not."""
+    from meta_eval.ask.model_tokens import tokens_of
+    from meta_eval.pack.prompt_lengths import find_tokenizer_file
+
+    backend, run = manifest.backend, manifest.run_settings
+    named = run.tokenizer_of(model)
+    is_text = backend.renders_messages or (backend.reads_text and run.tokenizer is None)
+    if is_text or not Path(named).is_dir() or find_tokenizer_file(named) is None:
+        return None
+    try:
+        tokens_of(named, needed=False, needs_bos=manifest.needs_bos, add_bos=run.add_bos_token)
+    except BackendError as error:
+        return str(error)
+    return None
 
 
 def _find_refused(manifest: Manifest, pack: Path) -> dict[str, str]:

@@ -94,6 +94,13 @@ KINDS: Mapping[str, AlarmKind] = {
         first=True,
         invalid=True,
     ),
+    "no bos": AlarmKind(
+        "asked without BOS",
+        "The pack's prompts rely on a BOS, and `meta-eval run` refuses to ask without one. Name a tokenizer that adds "
+        "it with the key tokenizer, and run again.",
+        first=True,
+        invalid=True,
+    ),
     "same run": AlarmKind(
         "the same run twice",
         "A run beside itself shows nothing of a candidate. Name the run of the candidate.",

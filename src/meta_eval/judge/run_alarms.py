@@ -16,6 +16,7 @@ from typing import Literal
 
 from meta_eval import stats
 from meta_eval.base.display import plural
+from meta_eval.base.errors import UserError
 from meta_eval.base.pack_names import join_names
 from meta_eval.base.thresholds import (
     ALARM_BAD_LIKELIHOOD,
@@ -35,6 +36,7 @@ from meta_eval.judge.decision import AlarmOccurrence, DocsAbove, RaisedAlarm
 from meta_eval.pack.backends.base import AddedBos
 from meta_eval.pack.backends.registry import UnknownBackendError, find_backend
 from meta_eval.pack.manifest import TaskEntry
+from meta_eval.pack.prompt_lengths import find_tokenizer
 
 
 def find_alarms(
@@ -202,6 +204,7 @@ def find_run_problems(
         settings = find_other_generation(result) if entry else None
         problems += [("settings", AlarmOccurrence(name, note=settings.partition(": ")[2]))] if settings else []
         problems += [("two bos", two_bos)] if (two_bos := find_two_bos(result)) else []
+        problems += [("no bos", no_bos)] if entry and (no_bos := _find_no_bos(result, entry)) else []
     problems += [("sample", AlarmOccurrence(name))] if entry and entry.invented else []
     return problems
 
@@ -301,6 +304,25 @@ def find_two_bos(run: TaskRun) -> AlarmOccurrence | None:
     begin = "begins" if count == 1 else "begin"
     prompts = f"{count:,} of {plural(len(run.docs), 'prompt')} {begin} with {texts:.60}"
     return AlarmOccurrence(run.task, note=f"{prompts}, and {added}" if added else prompts)
+
+
+def _find_no_bos(run: TaskRun, entry: TaskEntry) -> AlarmOccurrence | None:
+    """Find that the prompts of a run reached the model without the BOS that they rely on; None if they did not, or if
+    that is unknown: its tokenizer must lie in a folder on this machine."""
+    arguments = run.provenance.model_args
+    model = next(filter(None, map(arguments.get, ("tokenizer", "pretrained", "model"))), None)
+    is_off = arguments.get("add_bos_token", "").lower() == "false"
+    if run.is_chat or not (is_off or (model and Path(model).is_dir())) or not entry.needs_bos:
+        return None
+    if any(doc.leading_bos for doc in run.docs):
+        return None
+    try:
+        tokenizer = None if is_off else find_tokenizer(model or "")
+    except UserError:
+        return None
+    if tokenizer is not None and not tokenizer.encode("", add_special_tokens=True).ids:
+        return AlarmOccurrence(run.task, note=f"the tokenizer of {run.provenance.model} puts none before a text")
+    return AlarmOccurrence(run.task, note="add_bos_token=False") if is_off else None
 
 
 def _count_bos(texts: str) -> int:

@@ -247,6 +247,14 @@ class TaskEntry(_Entry):
     baseline: tuple[BaselineEntry, ...] = ()
 
     @property
+    def needs_bos(self) -> bool:
+        """Whether the model's tokenizer must add a BOS to its prompts. Those of a family with a BOS rely on it, as do
+        prompts of a record from which a BOS was removed. Rows that name no model may be of a model without one."""
+        return "prompt_with_bos" in self.warnings or (
+            self.record is None and self.model is not None and find_family(self.model).bos is not None
+        )
+
+    @property
     def shown_scores(self) -> tuple[ReferenceScoreEntry, ...]:
         """The scores that stand beside those of a run. No published number is one of invented docs."""
         return () if self.invented else self.reference_scores
@@ -414,13 +422,8 @@ class Manifest(_Entry, Public):
 
     @property
     def needs_bos(self) -> bool:
-        """Whether the model's tokenizer must add a BOS. The prompts of a family with a BOS rely on it, as do prompts
-        of a record from which a BOS was removed. Rows that name no model may be of a model without one."""
-        return any(
-            "prompt_with_bos" in entry.warnings
-            or (entry.record is None and entry.model is not None and find_family(entry.model).bos is not None)
-            for entry in self.tasks.values()
-        )
+        """Whether the model's tokenizer must add a BOS to the prompts of a task."""
+        return any(entry.needs_bos for entry in self.tasks.values())
 
     @property
     def backend(self) -> Backend:
