@@ -6,7 +6,7 @@ A request is built by lm-eval's task (`request_kinds`), selected if it has no an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -124,6 +124,10 @@ class RunResult:
 
     asked_again: int = 0
     """Requests that were asked a second time."""
+
+    retries: Mapping[str, int] = field(default_factory=dict)
+    """How often requests were sent again because no answer came, by the reason. One that came later is an answer as any
+    other."""
 
     order: RunOrder | None = None
     """The random order of its docs; None where there is none."""
@@ -276,7 +280,7 @@ def _ask_everything(
     except KeyboardInterrupt:
         raise Interrupted(done.before + asking.kept, asking.total) from None
     finally:
-        asking.note_endpoint()
+        done.retries = asking.note_endpoint().get("retries", {})
     done.asked, done.failed, done.canary = asking.asked, asking.failed, asking.canary
     done.asked_again, done.last = second.asked, asking.last
 

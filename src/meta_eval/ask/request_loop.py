@@ -407,10 +407,11 @@ class RequestLoop:
                 yield from self._keep(answer)
         self._pace.begin()
 
-    def note_endpoint(self) -> None:
-        """Keep what was odd about the answers."""
+    def note_endpoint(self) -> Mapping[str, Any]:
+        """Keep what was odd about the answers, and return it."""
         if seen := self._client.summarise():
             self._journal.note(endpoint=seen)
+        return seen
 
     def _ask(self, requests: Iterable[Request]) -> Iterator[tuple[Request, Answer]]:
         encoded = encode_requests(requests, self._tokens.encoder)

@@ -14,8 +14,8 @@ import queue
 import threading
 import time
 from abc import abstractmethod
-from collections import deque
-from collections.abc import Coroutine, Iterable, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -26,7 +26,7 @@ from meta_eval.ask.connection import Connection
 from meta_eval.ask.pending_requests import count_shared_blocks
 from meta_eval.ask.request import Request
 from meta_eval.ask.served import Served
-from meta_eval.ask.transport import CutError, Failed, GarbledError, draw_backoff
+from meta_eval.ask.transport import CUT_BODY, CutError, Failed, GarbledError, draw_backoff
 from meta_eval.base.hashing import hash_address
 from meta_eval.base.logs import log
 from meta_eval.harness.answer import Answer
@@ -148,6 +148,16 @@ class _Jobs:
         return (self._lanes[server] or max(self._lanes.values(), key=len)).popleft()
 
 
+def _name_kind(fault: Exception) -> str:
+    """What a request is asked again for, in a few words."""
+    words = str(fault)
+    if isinstance(fault, CutError):
+        return "half a body" if words == CUT_BODY else "closed connection"
+    if isinstance(fault, GarbledError):
+        return "cut stream" if words.startswith("a stream") else "answer in the wrong form"
+    return words[:3] if words[:3].isdecimal() else "no answer in time"
+
+
 class ServersClient(Client, Generic[_Server]):
     """Sends requests to HTTP servers: existing servers, or a server that it starts (``serve: true``).
 
@@ -190,6 +200,7 @@ class ServersClient(Client, Generic[_Server]):
         self._servers: list[_Server] = []
         self._answered = self._hopeless = 0
         self._turned_away = False
+        self._retries: Counter[str] = Counter()
         self._endpoints: dict[_Server, str] = {}
         self._named_another = False
         self._limit = RateLimit(settings)
@@ -226,6 +237,9 @@ class ServersClient(Client, Generic[_Server]):
         finally:
             if self._served is not None:
                 self._served.stop()
+
+    def summarise(self) -> Mapping[str, Any]:
+        return {"retries": dict(sorted(self._retries.items()))} if self._retries else {}
 
     @property
     def engine(self) -> str:
@@ -341,6 +355,7 @@ class ServersClient(Client, Generic[_Server]):
                 if isinstance(fault, CutError):
                     server.up.clear()
                 if self._may_be_asked_again(job, fault):
+                    self._retries[_name_kind(fault)] += 1
                     await asyncio.sleep(self._pause(server, job, fault))
                     jobs.put_nowait(job)
                     continue

@@ -43,6 +43,9 @@ _ESCAPED = frozenset('"/\\')
 # Bytes that show whether a body is a stream.
 _HEAD = 200
 
+# What is said of an answer that was cut.
+CUT_BODY = "it cut the connection in the middle of an answer"
+
 # Explanations by names of aiohttp's errors and their bases; the first match counts.
 _FAULTS = (
     ("ClientConnectorDNSError", "no machine has this name"),
@@ -51,7 +54,7 @@ _FAULTS = (
     ("ClientProxyConnectionError", "the proxy does not answer"),
     ("ClientHttpProxyError", "the proxy refuses it"),
     ("ServerDisconnectedError", "it closed the connection without an answer"),
-    ("ClientPayloadError", "it cut the connection in the middle of an answer"),
+    ("ClientPayloadError", CUT_BODY),
     ("ClientResponseError", "what it answers is no HTTP"),
     ("ConnectionRefusedError", "nobody listens there"),
     ("ClientConnectorError", "it cannot be reached"),

@@ -234,6 +234,10 @@ def _finish(ran: RunResult, pack: Path, judged: Report | None, *, as_json: bool)
     words = f"{plural(ran.asked, 'request')} asked, {ran.before:,} were answered before"
     words += f", {ran.asked_again:,} asked again" if ran.asked_again else ""
     err.print(words + (f", {ran.failed:,} failed" if ran.failed else ""), soft_wrap=True)
+    if ran.retries:
+        from meta_eval.harness.provenance import describe_retries
+
+        err.print(f"requests: {describe_retries(ran.retries)}", soft_wrap=True)
     if ran.stopped is not None:
         err.print(_decided(ran.stopped), soft_wrap=True)
     if ran.canary is not None and err.is_terminal:  # a log file already has it further up
@@ -263,6 +267,7 @@ def _object(ran: RunResult, judged: Report | None) -> dict[str, Any]:
         "asked": ran.asked,
         "asked_again": ran.asked_again,
         "failed": ran.failed,
+        "retries": ran.retries,
         "stopped": None if ran.stopped is None else asdict(ran.stopped),
         "canary": None if ran.canary is None else asdict(ran.canary),
         "left_out": ran.left_out,

@@ -44,6 +44,9 @@ class EndpointNotes:
     unknown: tuple[str, ...]
     """What could not be checked, each a clause."""
 
+    retries: str = ""
+    """Why requests were sent again, and how often."""
+
     def __str__(self) -> str:
         unknown = [f"{name} ({why})" if why else name for name, _, why in (one.partition(": ") for one in self.unknown)]
         parts = [("", self.faults), ("as expected: ", self.passed), ("not checked: ", unknown)]
@@ -56,7 +59,7 @@ def merge_endpoint_notes(notes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     for note in notes:
         if "checked" in note:
             merged["checked"] = note["checked"]
-        for name in ("omitted", "oddities"):
+        for name in ("omitted", "oddities", "retries"):
             if isinstance(seen := note.get(name), Mapping):
                 merged.setdefault(name, {}).update(
                     {key: _add(merged[name].get(key), value) for key, value in seen.items()}
@@ -83,7 +86,22 @@ def read_endpoint_notes(content: object) -> EndpointNotes | None:
     faults = [*by_result[False]]
     faults += [f"{_text(name)} is not accepted, and was left out" for name in _names(omitted)]
     faults += [f"{_text(what)} ({_text(times)} times)" for what, times in _names(oddities).items()]
-    return EndpointNotes(*(tuple(dict.fromkeys(some))[:_MOST] for some in (by_result[True], faults, by_result[None])))
+    passed, found, unknown = (tuple(dict.fromkeys(some))[:_MOST] for some in (by_result[True], faults, by_result[None]))
+    counts = {_text(name): _count(times) or 0 for name, times in _names(content.get("retries")).items()}
+    return EndpointNotes(passed, found, unknown, describe_retries(counts))
+
+
+def describe_retries(counts: Mapping[str, int]) -> str:
+    """Say how often requests were sent again, and why: ``sent again once, which changes no score: 503 (1)``.
+
+    Args:
+        counts: How often, by the reason.
+    """
+    if not counts:
+        return ""
+    kinds = ", ".join(f"{name} ({count:,})" for name, count in [*counts.items()][:_MOST])
+    total = sum(counts.values())
+    return f"sent again {'once' if total == 1 else f'{total:,} times'}, which changes no score: {kinds}"
 
 
 def reads_tools_lost(note: Mapping[str, Any]) -> bool | None:

@@ -483,7 +483,9 @@ def _facts(
         for provenance in provenances
     ]
     facts["answered by"] = [str(provenance.origins) for provenance in provenances]
-    facts["endpoint"] = [str(provenance.endpoint) for provenance in provenances if provenance.endpoint]
+    seen = [provenance.endpoint for provenance in provenances if provenance.endpoint]
+    facts["endpoint"] = [str(endpoint) for endpoint in seen]
+    facts["requests"] = [endpoint.retries for endpoint in seen]
     facts["order"] = [provenance.order for provenance in provenances]
     facts["limit"] = [None if provenance.limit is None else f"{provenance.limit:g}" for provenance in provenances]
     facts["date"] = [dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"] if dates else []

@@ -239,3 +239,22 @@ def test_the_page_names_the_engine_as_the_servers_own_word(prepared: Path) -> No
     made = report(Path(prepared, json.loads(done.stdout)["results"]), pack=prepared / "work_dir")
     facts = dict(made.runs[0].provenance)
     assert "backend" not in facts and facts["engine"] == "fake, by its own name"
+
+
+def test_why_requests_were_sent_again_is_counted_by_kind_on_both_and_loses_nothing(prepared: Path) -> None:
+    faults = iter([
+        Reply({"error": {"message": "overloaded"}}, 503), Reply({"error": {"message": "overloaded"}}, 503),
+        Reply({"error": {"message": "slow down"}}, 429, {"Retry-After": "0.01"}), Reply(completion("A" * 99), cut=True),
+        Reply(b"data: {\"choices\": []}\n\n", headers={"Content-Type": "text/event-stream"}),
+    ])  # fmt: skip
+    with ChatServer(lambda body: next(faults, None) or answer(body)) as server:
+        done = run(server, prepared, "--no-canary", "--no-endpoint-check", concurrency=1, stream=True)
+    assert done.returncode == 0, done.stderr
+    output = json.loads(done.stdout)
+    kinds = {"429": 1, "503": 2, "cut stream": 1, "half a body": 1}
+    assert (output["failed"], output["retries"]) == (0, kinds)
+    words = "sent again 5 times, which changes no score: 429 (1), 503 (2), cut stream (1), half a body (1)"
+    assert f"requests: {words}" in " ".join(done.stderr.split())
+    judged = report(prepared / output["results"], pack=prepared / "work_dir")
+    assert dict(judged.runs[0].provenance)["requests"] == words
+    assert not any("endpoint" in alarm.kind for alarm in judged.alarms)

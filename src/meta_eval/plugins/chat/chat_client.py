@@ -113,7 +113,7 @@ class ChatClient(ServersClient[ChatConnection]):
 
     def summarise(self) -> Mapping[str, Any]:
         omitted = {name: words for server in self._servers for name, words in server.omitted.items()}
-        seen = {"omitted": omitted, "oddities": self.oddities}
+        seen = {**super().summarise(), "omitted": omitted, "oddities": self.oddities}
         return {name: value for name, value in seen.items() if value}
 
     def connect(self, url: str, model: str, key: str | None) -> ChatConnection:
