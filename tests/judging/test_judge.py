@@ -775,7 +775,7 @@ def test_one_doc_with_another_prompt_is_counted_and_is_enough(tmp_path: Path) ->
         ({"extra": {"n-shot": {"meta_some": 5}}}, "0 shots in A, 5 in B"),
         ({"extra": {"chat_template": "{{ messages }}"}}, "a chat template: none in A, yes in B"),
         ({"extra": {"system_instruction": "Be brief."}}, "a system instruction: none in A, yes in B"),
-        ({"config": {"gen_kwargs": {"max_gen_toks": 16}}}, "max_gen_toks: none in A, 16 in B"),
+        ({"config": {"gen_kwargs": {"max_gen_toks": 16}}}, "max_gen_toks: 256 in A, 16 in B"),
         ({"config": {"gen_kwargs": "temperature=0.7,seed=3"}}, "temperature: none in A, 0.7 in B"),
     ],
 )

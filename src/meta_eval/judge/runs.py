@@ -16,11 +16,12 @@ from meta_eval import stats
 from meta_eval.base.display import plural
 from meta_eval.base.errors import ConfigError
 from meta_eval.base.pack_names import join_names
-from meta_eval.base.thresholds import CAP, NAMED, Outcome
+from meta_eval.base.thresholds import CAP, MAX_GEN_TOKS, NAMED, Outcome
 from meta_eval.harness.choice import Choice
+from meta_eval.harness.compared_settings import describe_changes
 from meta_eval.harness.doc_results import DocResult, ResultsError, find_shared_questions
 from meta_eval.harness.lm_eval_run import Run, TaskRun, find_disputed_metrics, refuse_without_samples
-from meta_eval.harness.provenance import Provenance
+from meta_eval.harness.provenance import AS_MULTITURN, Provenance
 from meta_eval.judge.alarms import INVALID, find_caveats, find_vetoes, group_alarms
 from meta_eval.judge.caps import note_low_caps
 from meta_eval.judge.cut_answers import raise_cut_more
@@ -571,20 +572,35 @@ def _describe_differences(
     differences += [f"{prompts:,} of {len(pairs):,} docs had another prompt in B"] if prompts else []
     if None not in (baseline.shots, candidate.shots) and baseline.shots != candidate.shots:
         differences.append(f"{baseline.shots} shots in A, {candidate.shots} in B")
-    names = sorted({*baseline.decoding, *candidate.decoding})
-    settings: list[tuple[str, object, object]] = [
-        ("a chat template", baseline.chat_template, candidate.chat_template),
-        ("a system instruction", baseline.system_instruction, candidate.system_instruction),
-        *((name, baseline.decoding.get(name), candidate.decoding.get(name)) for name in names),
-    ]
     differences += [
-        f"{what}: {_format_setting(a)} in A, {_format_setting(b)} in B" for what, a, b in settings if a != b
+        change
+        for a, b in (
+            (_list_template_settings(baseline), _list_template_settings(candidate)),
+            (_list_decoding(baseline, candidate), _list_decoding(candidate, baseline)),
+            _list_further_settings(baseline, candidate, may_differ=bool(prompts) or not pairs),
+        )
+        for change in describe_changes(a, b)
     ]
     return "; ".join(differences) or None
 
 
-def _format_setting(setting: object) -> str:
-    """A setting in a few words: ``none``, ``yes``, ``0.7``."""
-    if setting is None or isinstance(setting, bool):
-        return "yes" if setting else "none"
-    return f"{setting:g}" if isinstance(setting, float) else f"{setting!s:.60}"
+def _list_further_settings(
+    baseline: Provenance, candidate: Provenance, *, may_differ: bool
+) -> tuple[Mapping[str, object], Mapping[str, object]]:
+    """The settings of one harness that no other has; none where one side's are unknown. How examples are sent is a
+    setting only where prompts may differ."""
+    a, b = baseline.settings, candidate.settings
+    if a is None or b is None or baseline.harness != candidate.harness:
+        return {}, {}
+    idle = () if may_differ else (AS_MULTITURN,)
+    return {name: a[name] for name in a if name not in idle}, {name: b[name] for name in b if name not in idle}
+
+
+def _list_decoding(of: Provenance, other: Provenance) -> dict[str, object]:
+    """The settings of generation, with lm-eval's limit of tokens where the other has another."""
+    has_default = of.harness is None and "max_gen_toks" in other.decoding
+    return {**({"max_gen_toks": MAX_GEN_TOKS} if has_default else {}), **of.decoding}
+
+
+def _list_template_settings(of: Provenance) -> dict[str, object]:
+    return {"a chat template": of.chat_template, "a system instruction": of.system_instruction}

@@ -179,3 +179,9 @@ def test_no_wrong_value_anywhere_ends_in_more_than_a_message(tmp_path: Path) -> 
     write_lines(results, [result(0), result(1)])
     rows = [head(2, 1), failure(1)]
     assert check_mutations(rows, lambda made: write_lines(score, made) and root, most_items=2, step=3) + refused > 5
+
+
+def test_native_calls_and_calls_as_text_are_not_alike(tmp_path: Path) -> None:
+    a = write(tmp_path / "a", [True, False], model="org_model-FC")
+    b = write(tmp_path / "b", [True, False], model="org_model")
+    assert "calls: native (FC) in A, as text in B" in compare(a, b).summary

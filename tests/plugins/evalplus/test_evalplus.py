@@ -141,3 +141,9 @@ def test_a_file_that_is_cut_off_is_one_message(tmp_path: Path, share: float) -> 
 def test_no_wrong_value_anywhere_ends_in_more_than_a_message(tmp_path: Path) -> None:
     tree = log([[program()]], pass_at_k={"base": {"pass@1": 1.0}})
     assert check_mutations(tree, lambda made: write_json(tmp_path / NAME, made), step=5) > 5
+
+
+def test_another_temperature_is_named(tmp_path: Path) -> None:
+    a = write_json(tmp_path / NAME, log([[program()]] * 2))
+    b = write_json(tmp_path / NAME.replace("0.0", "0.8"), log([[program()]] * 2))
+    assert "temperature: none in A, 0.8 in B" in compare(a, b).summary

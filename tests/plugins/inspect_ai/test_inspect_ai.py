@@ -12,13 +12,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from foreign_logs import BROKEN, check_mutations, refuse, write_json
+from foreign_logs import BROKEN, check_mutations, list_unseen_settings, refuse, write_json
 from packs import prepare, read_docs
 
 from meta_eval import compare, verify
 from meta_eval.base.errors import UserError
 from meta_eval.harness.lm_eval_run import TaskRun
 from meta_eval.pack.records.record_runs import read_any_run
+from meta_eval.plugins.inspect_ai.inspect_format import InspectFormat
 
 MODEL = "org/model"
 
@@ -408,3 +409,40 @@ def write_zstd(path: Path, tree: dict[str, Any]) -> Path:
     end = struct.pack("<4sHHHHIIH", b"PK\5\6", 0, 0, len(members), len(members), len(index), len(body), 0)
     path.write_bytes(body + index + end)
     return path
+
+
+def test_a_change_of_each_compared_setting_is_named(tmp_path: Path) -> None:
+    tree = log([sample(1), sample(2, "I", answer="8")], mean=0.5)
+    tree["plan"]["config"]["temperature"] = 0.5
+    tree["plan"]["steps"] = [{"solver": "react", "params": {"attempts": 2}}]
+    scores = [{"name": "match", "scorer": "match", "params": {"numeric": True}, "metrics": {}}]
+    values = {"until": ["A:"], "solver": [{"solver": "react", "params": {"attempts": 3}}], "scorer": scores,
+              "task_args": {"level": 2}, "model_roles": {"critic": {"model": "org/critic"}}, "judge": {"model": "org/judge"},
+              "sandbox": {"type": "docker"}}  # fmt: skip
+    assert not list_unseen_settings(
+        {**InspectFormat.settings, **InspectFormat.grader_settings},
+        tree, lambda name, made: write(tmp_path / name / "a.json", made), values,
+    )  # fmt: skip
+
+
+def test_a_model_that_grades_itself_is_another_judge_than_another_model(tmp_path: Path) -> None:
+    paths = []
+    for model in ("org/a", "org/b"):
+        tree = log([sample(1), sample(2)], mean=1.0)
+        tree["eval"]["model"], tree["results"]["scores"][0]["scorer"] = model, "model_graded_qa"
+        paths.append(write(tmp_path / f"{model}.json", tree))
+    assert "judge: org/a in A, org/b in B" in compare(*paths).summary
+    for path, model in zip(paths, ("org/a", "org/b"), strict=True):
+        tree["eval"]["model"], tree["results"]["scores"][0]["params"] = model, {"model": "org/judge"}
+        write(path, tree)
+    assert "judge: " not in compare(*paths).summary
+
+
+def test_a_key_among_the_arguments_of_a_task_is_not_shown(tmp_path: Path) -> None:
+    paths = []
+    for key in ("one", "two"):
+        tree = log([sample(1), sample(2)])
+        tree["eval"]["task_args"] = {"api_key": key, "level": key}
+        paths.append(write(tmp_path / f"{key}.json", tree))
+    summary = compare(*paths).summary
+    assert "task_args.level: one in A, two in B" in summary and "api_key" not in summary

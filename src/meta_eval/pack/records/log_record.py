@@ -107,7 +107,14 @@ class LoggedTask:
     """How far ``scores`` may be from the means of the verdicts."""
 
     grader: str | None = None
-    """The harness's grader in words, with its settings; None if unknown."""
+    """The harness's grader in words; None if unknown."""
+
+    settings: Mapping[str, Any] | None = None
+    """The settings that change what was asked, without those of generation: see `RecordFormat.settings`. None if
+    unknown."""
+
+    grader_settings: Mapping[str, Any] = field(default_factory=dict)
+    """The settings of the grader: see `RecordFormat.grader_settings`."""
 
     version: str | None = None
     """The task's version; None if unknown."""
@@ -200,6 +207,8 @@ class LogRecord(Record):
             specs=[f"{name},none" for name in dict.fromkeys(name for some in graded for name in some[0].verdicts)],
             about=logged,
             grader=logged.grader,
+            settings=logged.settings,
+            grader_settings=logged.grader_settings,
         )  # fmt: skip
         recorded.warnings = [*_list_warnings(logged, docs, counts), *self._compare_scores(recorded, logged)]
         if reading.output_type is None:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from meta_eval.sockets import (
     SURE,
@@ -28,7 +28,6 @@ from meta_eval.sockets import (
     TaskOutput,
     choose_runs,
     find_logs,
-    format_json,
     make_task_name,
     parse_log,
     plural,
@@ -52,7 +51,11 @@ _MAIN = (
 
 _ENDS = {"length": "length", "stop": "stop", "content_filter": "content_filter"}
 
+# lm-eval's names of settings of generation.
 _SETTINGS = {"temperature": "temperature", "max_tokens": "max_gen_toks", "top_p": "top_p"}
+
+# What else changes what a model was asked, and stands in no request.
+_ASKED = ("method", "num_outputs", "chain_of_thought_prefix", "chain_of_thought_suffix", "multi_label")
 
 _MOST_BYTES = 2**29
 
@@ -86,6 +89,12 @@ class HelmFormat(RecordFormat):
 
     name = "helm"
     reads = "runs of HELM (scenario_state.json)"
+    settings: ClassVar[Mapping[str, str]] = {
+        **{theirs: f"adapter_spec.{name}" for name, theirs in _SETTINGS.items()},
+        "until": "adapter_spec.stop_sequences",
+        **{name: f"adapter_spec.{name}" for name in _ASKED},
+    }
+    grader_settings: ClassVar[Mapping[str, str]] = {"metric_specs": "metric_specs", "annotators": "annotators"}
 
     def detect(self, place: Place) -> float:
         return SURE if _find_runs(place) else 0
@@ -152,7 +161,9 @@ def read_task(run: HelmRun) -> LoggedTask:
         file=run.file,
         generation=_read_generation(spec),
         scores=_read_means(run.folder, splits) if len({trial for _, trial in requests}) == 1 else {},
-        grader=f"helm {format_json(run.spec.tree.get('metric_specs'))}",
+        grader="helm",
+        settings=spec.find_settings({name: name for name in _ASKED}),
+        grader_settings=run.spec.find_settings(HelmFormat.grader_settings),
         shots=next(iter(shots)) if len(shots) == 1 else None,
         has_stable_keys=True,
         warnings=warnings,
