@@ -40,7 +40,7 @@ from meta_eval.judge.grader_change import (
 )
 from meta_eval.judge.groups import choose_entries, list_decided_names, pair_groups
 from meta_eval.judge.harness_alignment import align_harnesses, describe_harnesses, name_harness
-from meta_eval.judge.own_unit import decide_own_units
+from meta_eval.judge.own_unit import decide_own_units, explain_scales
 from meta_eval.judge.pair import (
     RunPair,
     TaskPair,
@@ -363,6 +363,10 @@ def compare_runs(
     }
     in_a, in_b = ({name for name, task in run.tasks.items() if task.docs} | alone for run in (baseline, candidate))
     if not in_a & in_b:
+        for name in sorted(baseline.tasks.keys() & candidate.tasks.keys()):
+            of_a, of_b = baseline.tasks[name], candidate.tasks[name]
+            if reason := explain_scales(of_a, of_b, of_b.aggregates):
+                raise ResultsError(reason, where=name, hint="Write both as shares from 0 to 1")
         for run, with_docs in ((baseline, in_a), (candidate, in_b)):
             if run.tasks and not with_docs:
                 raise refuse_without_samples(run.tasks)
@@ -456,6 +460,10 @@ def _measure_task(
         return _without_decision(pair, reason)
     metric = own_unit.metric if own_unit else figures.metric
     disputed = _explain_disputed_metric(metric, baseline_runs, candidate_runs)
+    if disputed is None:
+        runs = baseline_runs[0], candidate_runs[0]
+        verdicts = (find_verdict_metric(run, pair.entry) for run in runs)
+        disputed = explain_scales(*runs, dict.fromkeys(filter(None, (metric, *verdicts))))
     if disputed and _compares_runs(pair):
         pair = replace(pair, figures=replace(figures, flips=None, own_unit=None))
         return _without_decision(pair, disputed, kind="unlike")
