@@ -55,7 +55,7 @@ def describe_changes(a: Mapping[str, Any], b: Mapping[str, Any], sides: tuple[st
 
 def _format(value: object) -> str:
     """A setting in a few words: ``none``, ``yes``, ``0.7``."""
-    if value is None or isinstance(value, bool):
+    if value is None or value == [] or isinstance(value, bool):
         return "yes" if value else "none"
     text = value if isinstance(value, str) else f"{value:g}" if isinstance(value, float) else format_json(value)
     return one_line(_ADDRESS.sub("", text))

@@ -39,7 +39,13 @@ from meta_eval.judge.grader_change import (
     raise_grader_change,
 )
 from meta_eval.judge.groups import choose_entries, list_decided_names, pair_groups
-from meta_eval.judge.harness_alignment import align_harnesses, describe_harnesses, name_harness
+from meta_eval.judge.harness_alignment import (
+    SYSTEM_MESSAGE,
+    align_runs,
+    describe_harnesses,
+    describe_prompts,
+    name_harness,
+)
 from meta_eval.judge.own_unit import decide_own_units, explain_scales
 from meta_eval.judge.pair import (
     RunPair,
@@ -355,7 +361,7 @@ def compare_runs(
         ResultsError: The runs have no task in common, or no task has a doc and a metric in common.
         ConfigError: The rules name an unknown task.
     """
-    candidate = align_harnesses(baseline, candidate)
+    candidate = align_runs(baseline, candidate)
     alone = {
         name
         for name in baseline.tasks.keys() & candidate.tasks.keys()
@@ -501,8 +507,9 @@ def _list_alarms_of_runs(pair: TaskPair) -> list[RaisedAlarm]:
         for kind, alarmed in pair.alarms
         if pair.shown.own_unit is None or kind != "alone"
     ]
+    newest, pairs = pair.candidate_runs[0], pair.pair_docs_of_run(0)
     differences = _describe_differences(
-        baseline_runs[0].provenance, pair.candidate_runs[0].provenance, pair.pair_docs_of_run(0)
+        baseline_runs[0].provenance, newest.provenance, pairs, describe_prompts(baseline_runs[0], newest, pairs)
     )
     if _compares_runs(pair):
         # A deviation from the pack that both runs share is not a difference between them.
@@ -571,19 +578,32 @@ def _without_decision(pair: TaskPair, reason: str | None, *, kind: str = "alone"
 
 
 def _describe_differences(
-    baseline: Provenance, candidate: Provenance, pairs: Sequence[tuple[DocResult, ...]]
+    baseline: Provenance, candidate: Provenance, pairs: Sequence[tuple[DocResult, ...]], of_prompts: Sequence[str] = ()
 ) -> str | None:
-    """Name the difference, other than the model, that makes the comparison invalid; None if there is none."""
+    """Name the difference, other than the model, that makes the comparison invalid; None if there is none.
+
+    Args:
+        baseline, candidate: The runs.
+        pairs: The paired docs.
+        of_prompts: What differs between their prompts.
+    """
     prompts = sum(not a.shares_prompt_with(b) for a, b in pairs)
+    says_system = any(part.startswith(SYSTEM_MESSAGE) for part in of_prompts)
     harnesses = describe_harnesses(baseline, candidate)
     differences = [harnesses] if harnesses else []
-    differences += [f"{prompts:,} of {len(pairs):,} docs had another prompt in B"] if prompts else []
+    differences += [f"{prompts:,} of {len(pairs):,} docs had another prompt in B", *of_prompts] if prompts else []
     if None not in (baseline.shots, candidate.shots) and baseline.shots != candidate.shots:
         differences.append(f"{baseline.shots} shots in A, {candidate.shots} in B")
     differences += [
         change
         for a, b in (
-            (_list_template_settings(baseline), _list_template_settings(candidate)),
+            tuple(
+                {
+                    "a chat template": side.chat_template,
+                    "a system instruction": side.system_instruction and not says_system,
+                }
+                for side in (baseline, candidate)
+            ),
             (_list_decoding(baseline, candidate), _list_decoding(candidate, baseline)),
             _list_further_settings(baseline, candidate, may_differ=bool(prompts) or not pairs),
         )
@@ -608,7 +628,3 @@ def _list_decoding(of: Provenance, other: Provenance) -> dict[str, object]:
     """The settings of generation, with lm-eval's limit of tokens where the other has another."""
     has_default = of.harness is None and "max_gen_toks" in other.decoding
     return {**({"max_gen_toks": MAX_GEN_TOKS} if has_default else {}), **of.decoding}
-
-
-def _list_template_settings(of: Provenance) -> dict[str, object]:
-    return {"a chat template": of.chat_template, "a system instruction": of.system_instruction}
