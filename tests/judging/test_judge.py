@@ -1038,10 +1038,9 @@ def test_one_task_that_cannot_be_compared_stops_no_other(tmp_path: Path) -> None
         write_run(tmp_path / name, [1, 0], task="meta_other", time="2026-01-02T03-04-06", doc=other)
     judgement = compare_runs(*(read_run([tmp_path / name]) for name in ("a", "b")))
     assert [task.name for task in judgement.decision.tasks] == ["meta_some"]
-    assert {task.name: task.not_compared_reason for task in judgement.tasks}[
-        "meta_other"
-    ] == "the runs have no doc in common"
-    assert "nothing to compare with: meta_other (the runs have no doc in common)" in judgement.decision.reasons
+    reason = "the runs have no doc in common with the same right answer: 2 docs have another one in B"
+    assert {task.name: task.not_compared_reason for task in judgement.tasks}["meta_other"] == reason
+    assert f"nothing to compare with: meta_other ({reason})" in judgement.decision.reasons
 
 
 def test_docs_are_paired_by_what_was_asked_where_their_own_hashes_differ(tmp_path: Path) -> None:

@@ -68,10 +68,10 @@ def align_runs(baseline: Run, candidate: Run) -> Run:
             if name in baseline.tasks and not _share_docs(baseline.tasks[name], task)
         }
         repeats = {
-            name: tuple(_align_docs(baseline.tasks[name], run) for run in candidate.repeats.get(name, ()))
+            name: tuple(_align_docs(baseline.tasks[name], run, golds=True) for run in candidate.repeats.get(name, ()))
             for name in unpaired
         }
-        aligned = {name: _align_docs(baseline.tasks[name], task) for name, task in unpaired.items()}
+        aligned = {name: _align_docs(baseline.tasks[name], task, golds=True) for name, task in unpaired.items()}
         return replace(
             candidate,
             tasks={**candidate.tasks, **aligned},
@@ -120,13 +120,20 @@ def _share_docs(baseline: TaskRun, candidate: TaskRun) -> bool:
     return not a or not b or bool(a & b) or bool(sent_a & sent_b)
 
 
-def _align_docs(baseline: TaskRun, candidate: TaskRun) -> TaskRun:
+def _align_docs(baseline: TaskRun, candidate: TaskRun, *, golds: bool = False) -> TaskRun:
     """The candidate, whose docs have the keys of the baseline's docs with the same question. Where the whole prompt is
-    the same, it is the same prompt; otherwise the prompts differ."""
+    the same, it is the same prompt; otherwise the prompts differ.
+
+    Args:
+        baseline, candidate: A task in both runs.
+        golds: Whether the right answers must be the same, too. Two harnesses may write them differently.
+    """
     prompts, own = dict(_read_prompts(baseline)), dict(_read_prompts(candidate))
     docs = list(candidate.docs)
     for place, place_of_same in _pair_questions(baseline, candidate, prompts, own).items():
         same = baseline.docs[place_of_same]
+        if golds and docs[place].gold != same.gold:
+            continue
         is_same = place in own and place_of_same in prompts and own[place].messages == prompts[place_of_same].messages
         docs[place] = replace(
             docs[place],

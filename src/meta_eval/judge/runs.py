@@ -9,6 +9,7 @@ decides. Docs that only one run has are left out and counted.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -461,7 +462,9 @@ def _measure_task(
     pair = measure_task(pair_task(name, candidate_runs, entry, stored, baseline_runs), gate, shared)
     figures, own_unit, sides = pair.shown, pair.shown.own_unit, pair.sides
     if not (sides and sides.docs):
-        return _without_decision(pair, "the runs have no doc in common")
+        golds = _count_other_golds(pair, sides)
+        more = f" with the same right answer: {plural(golds, 'doc')} have another one in B" if golds else ""
+        return _without_decision(pair, f"the runs have no doc in common{more}")
     if not pair.has_drop and own_unit is None and (reason := _explain_no_drop(pair, rule)):
         return _without_decision(pair, reason)
     metric = own_unit.metric if own_unit else figures.metric
@@ -522,18 +525,33 @@ def _list_alarms_of_runs(pair: TaskPair) -> list[RaisedAlarm]:
 
 
 def _find_lacking_docs(pair: TaskPair, sides: RunPair, rule: GateTask) -> Iterator[RaisedAlarm]:
-    """Docs that only one run has, or that neither has."""
+    """Docs whose right answer is another one, that only one run has, or that neither has."""
     docs, prepared = len(sides.docs), pair.shown.prepared
-    counts = [len(runs[0].docs) - docs for runs in (pair.baseline_runs, pair.candidate_runs)]
+    golds = _count_other_golds(pair, sides)
+    counts = [len(runs[0].docs) - docs - golds for runs in (pair.baseline_runs, pair.candidate_runs)]
+    if golds:
+        note = f"{golds:,} of {len(pair.candidate_runs[0].docs):,} docs have another right answer in B"
+        yield "golds", AlarmOccurrence(pair.name, note=note, veto=rule.min_docs is None)
     left_out = [f"{plural(count, 'doc')} only in {run}" for run, count in zip("AB", counts, strict=True) if count]
     if left_out:
         # Docs that A has and B did not answer may be B's losses, so no number of others makes up for them.
         is_lacking = counts[0] > 0 and not all(has_fixed_order(run, pair.entry) for run in pair.candidate_runs)
         veto = rule.min_docs is None or is_lacking
         yield "one side", AlarmOccurrence(pair.name, note=" and ".join(left_out), veto=veto)
-    elif pair.entry is None and rule.min_docs is None and (prepared is None or docs < prepared):
+    elif not golds and pair.entry is None and rule.min_docs is None and (prepared is None or docs < prepared):
         note = f"{docs} of {prepared or 'an unknown number of'} docs were run"
         yield "unfinished", AlarmOccurrence(pair.name, note=note)
+
+
+def _count_other_golds(pair: TaskPair, sides: RunPair | None) -> int:
+    """The docs that are not paired, and whose prompt one doc of each run has: their right answers differ."""
+    paired: list[set[int]] = [{doc.doc_id for doc in side.docs} for side in sides] if sides else [set(), set()]
+    golds: list[dict[str | None, str]] = []
+    for runs, ids in zip((pair.baseline_runs, pair.candidate_runs), paired, strict=True):
+        counts = Counter(doc.sent_hash for doc in runs[0].docs)
+        alone = (doc for doc in runs[0].docs if doc.doc_id not in ids and counts[doc.sent_hash] == 1)
+        golds.append({doc.sent_hash: doc.gold for doc in alone})
+    return sum(golds[0][sent] != golds[1][sent] for sent in golds[0].keys() & golds[1].keys())
 
 
 def _add_breakdown(pair: TaskPair, baseline: Run, candidate: Run) -> TaskPair:
