@@ -548,7 +548,8 @@ def test_a_score_below_chance(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("right_ones", "n", "value", "raised"), [(2, 1000, None, True), (4, 200, 40.0, True), (10, 100, 12.0, False)]
+    ("right_ones", "n", "value", "raised"),
+    [(2, 1000, None, True), (4, 200, 40.0, True), (10, 100, 12.0, False), (0, 54, None, True), (0, 53, None, False)],
 )
 def test_a_score_of_free_answers_that_no_working_model_has(
     tmp_path: Path, right_ones: int, n: int, value: float | None, raised: bool
@@ -888,8 +889,22 @@ def test_runs_with_nothing_in_common(tmp_path: Path) -> None:
     with pytest.raises(ResultsError, match="meta_some: the runs have no doc in common"):
         compare_runs(first, docs)
     metric = write_and_read(tmp_path / "d", [1, 0], metric="acc")
-    with pytest.raises(ResultsError, match="no metric in common"):
+    said = "no metric in common that is a share: exact_match,strict-match in A and acc,strict-match in B"
+    with pytest.raises(ResultsError, match=said):
         compare_runs(first, metric)
+
+
+def test_a_filter_of_another_name_is_named_with_both_names(tmp_path: Path) -> None:
+    first = write_and_read(tmp_path / "a", [1, 0])
+    other = write_and_read(tmp_path / "b", [1, 0], filters=("flexible-extract",))
+    with pytest.raises(ResultsError, match="exact_match is of the filter strict-match in A, of flexible-extract in B"):
+        compare_runs(first, other)
+
+
+def test_no_right_answer_on_both_sides_is_said_of_both(tmp_path: Path) -> None:
+    runs = [write_and_read(tmp_path / name, [0.0] * 200) for name in ("a", "b")]
+    (alarm,) = [alarm for alarm in compare_runs(*runs).alarms if alarm.kind == "almost nothing right"]
+    assert [(each.run, each.note) for each in alarm.tasks] == [("B", "none of 200 docs"), ("A", "none of 200 docs")]
 
 
 @settings(max_examples=20 if THOROUGH else 5, deadline=None)

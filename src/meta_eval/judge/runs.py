@@ -52,6 +52,7 @@ from meta_eval.judge.pair import (
     RunPair,
     TaskPair,
     find_verdict_metric,
+    list_fraction_metrics,
     pair_task,
 )
 from meta_eval.judge.pair_alarms import (
@@ -499,7 +500,16 @@ def _explain_no_drop(pair: TaskPair, rule: GateTask) -> str | None:
         return None
     if figures.cut is not None and rule.cut_answers in ("wrong", "unscored"):
         return figures.not_compared_reason
-    return "the runs have no metric in common that is a share"
+    return f"the runs have no metric in common that is a share: {_describe_metrics(pair)}"
+
+
+def _describe_metrics(pair: TaskPair) -> str:
+    """The shares of both runs; of a metric that both have with other filters, these."""
+    of_a, of_b = (list_fraction_metrics(runs[0]) for runs in (pair.baseline_runs, pair.candidate_runs))
+    for metric, _, name in (key.partition(",") for key in of_a):
+        if others := [key.partition(",")[2] for key in of_b if key.startswith(f"{metric},")]:
+            return f"{metric} is of the filter {name} in A, of {join_names(others, NAMED)} in B"
+    return " and ".join(f"{join_names(keys, NAMED) or 'none'} in {side}" for side, keys in (("A", of_a), ("B", of_b)))
 
 
 def _list_alarms_of_runs(pair: TaskPair) -> list[RaisedAlarm]:
