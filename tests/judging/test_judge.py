@@ -889,7 +889,7 @@ def test_runs_with_nothing_in_common(tmp_path: Path) -> None:
     with pytest.raises(ResultsError, match="meta_some: the runs have no doc in common"):
         compare_runs(first, docs)
     metric = write_and_read(tmp_path / "d", [1, 0], metric="acc")
-    said = "no metric in common that is a share: exact_match,strict-match in A and acc,strict-match in B"
+    said = r"no metric in common that is a share: exact_match,strict-match, \S+ in A and acc,strict-match, \S+ in B"
     with pytest.raises(ResultsError, match=said):
         compare_runs(first, metric)
 

@@ -23,7 +23,7 @@ from meta_eval.base import extensions
 from meta_eval.base.errors import SourceError, UserError
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.pack.records import format_registry
-from meta_eval.pack.records.format import Place, Record, RecordFormat
+from meta_eval.pack.records.format import Place, Reading, Record, RecordFormat, TextAnswer, TextRecord
 from meta_eval.pack.records.lm_eval_format import LmEvalFormat
 from meta_eval.reports.samples import read_samples
 
@@ -278,3 +278,20 @@ def test_a_change_of_each_compared_setting_of_lm_eval_is_named(tmp_path: Path) -
         ]
         said = {"generation_kwargs": "max_gen_toks", "gen_kwargs": "max_gen_toks"}.get(name, name)
         assert said in str([task.note for alarm in alarms for task in alarm.tasks]), name
+
+
+@pytest.mark.parametrize("column", ["prompt", "answer", "gold"])
+def test_a_row_of_a_plug_in_without_a_text_is_named(tmp_path: Path, column: str) -> None:
+    answer = TextAnswer(**{"prompt": "1 and 1", "answer": "2", "gold": "2", column: None})  # type: ignore[arg-type]
+    record = TextRecord("runs", {"sums": [TextAnswer("2 and 2", "4", "4"), answer]})
+    with pytest.raises(UserError, match=f"runs, sums, doc 1: has no {column}"):
+        record.read("sums", Reading(tmp_path))
+
+
+def test_json_of_another_program_is_not_told_to_restore_its_name(tmp_path: Path) -> None:
+    (tmp_path / "other.json").write_text('{"accuracy": 0.5}')
+    with pytest.raises(
+        UserError, match="holds neither results nor samples of lm_eval. Name a results folder"
+    ) as caught:
+        compare(tmp_path / "other.json", tmp_path / "other.json")
+    assert "original name" not in str(caught.value) and "Runs that are read: " in str(caught.value)

@@ -245,3 +245,13 @@ def test_a_change_of_each_compared_setting_is_named(tmp_path: Path) -> None:
     values = {"until": ["."], "metric_specs": [{"class_name": "N"}], "annotators": [{"class_name": "J"}]}
     settings = {**HelmFormat.settings, **HelmFormat.grader_settings}
     assert not list_unseen_settings(settings, tree, write_tree, values)
+
+
+def test_splits_of_a_run_are_subtasks_and_are_named(tmp_path: Path) -> None:
+    rows = [request(number, " A" if number % 2 else " B") for number in range(6)]
+    for row in rows[:2]:
+        row["instance"]["split"] = "valid"
+    run = read_any_run([write(tmp_path / FOLDER, [0.0, 1.0] * 3, requests=rows)])
+    (task,) = run.tasks.values()
+    assert [doc.subtask for doc in task.docs] == ["valid"] * 2 + ["test"] * 4
+    assert any("it has 2 splits (test 4, valid 2): each is a subtask" in note for note in run.notes)

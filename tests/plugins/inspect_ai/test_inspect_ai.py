@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import struct
 import zipfile
 import zlib
@@ -446,3 +447,37 @@ def test_a_key_among_the_arguments_of_a_task_is_not_shown(tmp_path: Path) -> Non
         paths.append(write(tmp_path / f"{key}.json", tree))
     summary = compare(*paths).summary
     assert "task_args.level: one in A, two in B" in summary and "api_key" not in summary
+
+
+@pytest.mark.parametrize(
+    ("given", "mean", "said"),
+    [
+        ([1, *[0] * 8, None], 0.1, "0.1000, and its verdicts give 0.1111 (1 of 10 answers without a verdict count as 0 in the log)"),
+        ([-1.0, -0.5], 0.0, "0.0000, and its verdicts give -0.7500 (the log clips its mean to 0 to 1)"),
+        ([1, -1.0], 0.5, "0.5000, and its verdicts give 0.0000 (the log clips each verdict to 0 to 1)"),
+        ([1, 0], 0.3, "0.3000, and its verdicts give 0.5000: these count"),
+        ([1, 0], 50.0, None),
+    ],
+)  # fmt: skip
+def test_a_mean_that_verdicts_do_not_give_is_noted_with_its_reason(
+    tmp_path: Path, given: list[float | None], mean: float, said: str | None
+) -> None:
+    rows = [sample(number, value) for number, value in enumerate(given)]
+    notes = [
+        note
+        for note in read_any_run([write(tmp_path / "a.json", log(rows, mean=mean))]).notes
+        if "its log says" in note
+    ]
+    assert (said in notes[0]) if said else not notes
+
+
+def test_a_mean_over_answers_where_docs_have_several_is_explained(tmp_path: Path) -> None:
+    rows = [sample(1), sample(1, epoch=2), sample(1, epoch=3), sample(2, "I")]
+    (note,) = read_any_run([write(tmp_path / "a.json", log(rows, mean=0.75))]).notes
+    assert "0.7500, and its verdicts give 0.5000 (over 4 answers in the log, over 2 docs here)" in note
+
+
+def test_a_refusal_of_prepare_names_log_and_task(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.json", log([sample(1, "I")], mean=0.0))
+    with pytest.raises(UserError, match=re.escape(f"{path}, tests_sums: was graded by inspect_ai (inspect_ai match)")):
+        prepare(tmp_path / "pack", "recorded", evals_dataset=str(path))

@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from meta_eval.base.errors import DataError
+from meta_eval.base.errors import DataError, locating
 from meta_eval.base.hashing import hash_pieces, hash_text
 from meta_eval.pack.manifest import RecordEntry
 from meta_eval.pack.records.recorded_docs import RecordedDoc, RecordedDocs, format_doc
@@ -299,6 +299,19 @@ class TextAnswer:
     """Its subtask; None if the task has none."""
 
 
+def check_texts(answer: object, names: Sequence[str]) -> None:
+    """Check that a format gave a text for each of these: a missing column is often None.
+
+    Raises:
+        DataError: It gave something else.
+    """
+    for name in names:
+        value = getattr(answer, name)
+        if not isinstance(value, str):
+            found = "has no" if value is None else f"has {value!r:.40} as"
+            raise DataError(f"{found} {name}", hint=f"A row needs a text as {name}: look at its columns")
+
+
 class TextRecord(Record):
     """A recorded run that consists of texts only: prompt, answer and gold.
 
@@ -327,8 +340,10 @@ class TextRecord(Record):
         if not answers:
             raise DataError("holds no answer", where=where)
         for number, answer in enumerate(answers):
-            if not answer.prompt:
-                raise DataError("has an empty prompt", where=f"{where}, doc {number}")
+            with locating(f"{where}, doc {number}"):
+                check_texts(answer, ("prompt", "answer", "gold"))
+                if not answer.prompt:
+                    raise DataError("has an empty prompt")
         rows = list(map(_row, answers))
         prompts = Counter(row.prompt for row in rows)
         repeated = len(rows) - len(prompts)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +21,7 @@ from meta_eval.base.inputs import format_json, parse_json
 from meta_eval.base.pack_names import is_name, join_names
 from meta_eval.base.thresholds import SAME_VALUE
 from meta_eval.pack.manifest import RecordEntry
-from meta_eval.pack.records.format import ALL, Grader, Reading, Record, RecordedScore, RecordedTask
+from meta_eval.pack.records.format import ALL, Grader, Reading, Record, RecordedScore, RecordedTask, check_texts
 from meta_eval.pack.records.recorded_docs import RecordedDoc, RecordedDocs, format_chat_body, format_doc
 from meta_eval.pack.records.task_code import make_grader_code
 from meta_eval.stats import mean
@@ -219,21 +219,49 @@ class LogRecord(Record):
         return Grader(make_grader_code("exact_match", task), _EXACT)
 
     def _compare_scores(self, recorded: RecordedTask, logged: LoggedTask) -> list[str]:
-        """Take the log's own means that its verdicts give; of each other a warning."""
+        """Take the log's own means that its verdicts give, also as percents; of each other a warning."""
         rows, warnings, scores = recorded.rows.rows, [], {}
         for metric, value in logged.scores.items():
             key = f"{_clean_metric(metric)},none"
             values = [row.metrics[key] for row in rows if row.metrics and key in row.metrics]
             if not values:
                 continue
-            if math.isclose(mean(values), value, abs_tol=max(SAME_VALUE, logged.rounding)):
+            tolerance = max(SAME_VALUE, logged.rounding)
+            if any(math.isclose(scale * mean(values), value, abs_tol=scale * tolerance) for scale in (1, 100)):
                 scores[key] = RecordedScore(mean(values))
             else:
+                reasons = (
+                    why for other, why in _list_other_means(metric, values, logged) if abs(other - value) <= tolerance
+                )
+                why = next(reasons, None)
                 warnings.append(
-                    f"its log says {metric} {value:.4f}, and its verdicts give {mean(values):.4f}: these count"
+                    f"its log says {metric} {value:.4f}, and its verdicts give {mean(values):.4f}"
+                    f"{f' ({why})' if why else ''}: these count"
                 )
         recorded.scores = scores
         return warnings
+
+
+def _list_other_means(metric: str, values: Sequence[float], logged: LoggedTask) -> Iterator[tuple[float, str]]:
+    """Means that a harness may write instead of that of its docs, each with how it comes about.
+
+    Args:
+        metric: The metric.
+        values: Its value of each doc.
+        logged: The task.
+    """
+    of_answers = [
+        answer.verdicts[metric] for answer in logged.answers if not answer.fault and metric in answer.verdicts
+    ]
+    count, without = len(logged.answers), len(logged.answers) - len(of_answers)
+    if without:
+        yield sum(of_answers) / count, f"{without} of {plural(count, 'answer')} without a verdict count as 0 in the log"
+    yield (
+        mean(of_answers),
+        f"over {plural(len(of_answers), 'answer')} in the log, over {plural(len(values), 'doc')} here",
+    )
+    yield min(1.0, max(0.0, mean(values))), "the log clips its mean to 0 to 1"
+    yield mean([min(1.0, max(0.0, value)) for value in values]), "the log clips each verdict to 0 to 1"
 
 
 def _find_main_metric(answers: Sequence[LoggedAnswer]) -> str | None:
@@ -250,6 +278,7 @@ def _group(answers: Sequence[LoggedAnswer]) -> list[list[LoggedAnswer]]:
     """
     docs: dict[str, dict[int, LoggedAnswer]] = {}
     for answer in answers:
+        check_texts(answer, ("key", "gold"))
         others = docs.setdefault(answer.key, {})
         if answer.repeat in others:
             raise DataError(f"holds {quoted(answer.key)} twice", hint="Use the log of one run, as it was written")

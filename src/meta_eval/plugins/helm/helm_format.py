@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar
@@ -142,7 +142,8 @@ def read_task(run: HelmRun) -> LoggedTask:
         raise SourceError("holds no request", where=state.where, hint="Use the folder of a finished run")
     metrics = read_metrics(run.folder)
     answers = [_read_answer(key, some, metrics.get(key, {})) for key, some in requests.items()]
-    splits = {some[0].find_entry("instance").find_text("split") for some in requests.values()}
+    split_of = {key: some[0].find_entry("instance").find_text("split") for key, some in requests.items()}
+    splits = set(split_of.values())
     times = [
         time
         for some in requests.values()
@@ -152,6 +153,11 @@ def read_task(run: HelmRun) -> LoggedTask:
     warnings = []
     if perturbed:
         warnings.append(f"perturbed copies of {plural(len(perturbed), 'instance')} are left out")
+    if len(splits) > 1:
+        answers = [replace(answer, subtask=split_of[answer.key, answer.repeat]) for answer in answers]
+        counts = Counter(str(split_of[key]) for key in requests)
+        listed = ", ".join(f"{split} {count:,}" for split, count in sorted(counts.items()))
+        warnings.append(f"it has {len(splits)} splits ({listed}): each is a subtask, and the score is of all")
     return LoggedTask(
         name=run.task,
         answers=answers,
