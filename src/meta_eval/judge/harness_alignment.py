@@ -26,6 +26,9 @@ _OWN = "lm-eval"
 # What stands for the hash of a prompt that is another than the baseline's.
 _OTHER_PROMPT = "another prompt"
 
+# Shorter texts of a doc may stand in a prompt by chance.
+_QUESTION_CHARS = 12
+
 # What a system message is called among differences.
 SYSTEM_MESSAGE = "system message"
 
@@ -33,14 +36,14 @@ SYSTEM_MESSAGE = "system message"
 _SAME_GOLDS, _FEWEST_GOLDS = 0.95, 3
 
 
-class _Prompt(NamedTuple):
+class Prompt(NamedTuple):
     """What a doc was asked."""
 
     message: str
     """The last message of the user."""
 
     question: str
-    """The longest text of the doc that stands in this message; else the message."""
+    """The last text of the doc in this message, of `_QUESTION_CHARS` or more if there is one; else the message."""
 
     messages: tuple[tuple[str, str], ...]
     """Role and text of each message. A text is the only message of a user."""
@@ -147,7 +150,7 @@ def _align_docs(baseline: TaskRun, candidate: TaskRun, *, golds: bool = False) -
 
 
 def _pair_questions(
-    baseline: TaskRun, candidate: TaskRun, prompts: Mapping[int, _Prompt], own: Mapping[int, _Prompt]
+    baseline: TaskRun, candidate: TaskRun, prompts: Mapping[int, Prompt], own: Mapping[int, Prompt]
 ) -> dict[int, int]:
     """By place of a doc of the candidate the place of the baseline's: by the last message of the user, else by the
     question of the doc, else by its number and gold. A text that several docs have pairs none."""
@@ -175,24 +178,32 @@ def _pair_numbers(baseline: TaskRun, candidate: TaskRun) -> dict[int, int]:
     return dict(same) if shows else {}
 
 
-def _read_prompts(task: TaskRun, places: Iterable[int] | None = None) -> Iterator[tuple[int, _Prompt]]:
+def _read_prompts(task: TaskRun, places: Iterable[int] | None = None) -> Iterator[tuple[int, Prompt]]:
     """By place of a doc what it was asked; of some places, or of all. Nothing of docs whose prompt is unknown."""
     if task.samples_file is None and task.lines is None:
         return
     with task.open_samples() as read:
         for place in range(len(task.docs)) if places is None else places:
             result = next(iter(task.docs[place].filter_results.values()), None)
-            sample = read(result) if result else {}
-            requests = read_arguments(sample)
-            if requests and (messages := _read_messages(requests[0][0])):
-                message = next((text for role, text in reversed(messages) if role == "user"), messages[-1][1])
-                yield place, _Prompt(message, _find_question(sample.get("doc"), message), messages)
+            if result and (prompt := read_prompt(read(result))):
+                yield place, prompt
+
+
+def read_prompt(sample: Mapping[str, Any]) -> Prompt | None:
+    """What the doc of a sample was asked; None where that is unknown."""
+    requests = read_arguments(sample)
+    messages = _read_messages(requests[0][0]) if requests else ()
+    if not messages:
+        return None
+    message = next((text for role, text in reversed(messages) if role == "user"), messages[-1][1])
+    return Prompt(message, _find_question(sample.get("doc"), message), messages)
 
 
 def _find_question(doc: Any, message: str) -> str:
     texts = doc.values() if isinstance(doc, dict) else ()
     parts = [text.strip() for text in texts if isinstance(text, str) and text.strip() and text.strip() in message]
-    return max(parts, key=len, default=message)
+    long_enough = [text for text in parts if len(text) >= _QUESTION_CHARS] or parts
+    return max(long_enough, key=lambda text: (message.rfind(text) + len(text), len(text)), default=message)
 
 
 def _read_messages(prompt: Any) -> tuple[tuple[str, str], ...]:
@@ -234,7 +245,7 @@ def describe_prompts(baseline: TaskRun, candidate: TaskRun, pairs: Iterable[tupl
     return describe_changes({"last message": a[0].messages[-1][1]}, {"last message": b[0].messages[-1][1]})
 
 
-def _count_messages(prompt: _Prompt) -> dict[str, object]:
+def _count_messages(prompt: Prompt) -> dict[str, object]:
     return {
         SYSTEM_MESSAGE: "\n".join(text for role, text in prompt.messages if role == "system") or None,
         "other messages": sum(role != "system" for role, _ in prompt.messages),

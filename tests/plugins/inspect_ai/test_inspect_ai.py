@@ -21,6 +21,7 @@ from meta_eval.base.errors import UserError
 from meta_eval.harness.lm_eval_run import TaskRun
 from meta_eval.pack.records.record_runs import read_any_run
 from meta_eval.plugins.inspect_ai.inspect_format import InspectFormat
+from meta_eval.reports.samples import read_samples
 
 MODEL = "org/model"
 
@@ -481,3 +482,9 @@ def test_a_refusal_of_prepare_names_log_and_task(tmp_path: Path) -> None:
     path = write(tmp_path / "a.json", log([sample(1, "I")], mean=0.0))
     with pytest.raises(UserError, match=re.escape(f"{path}, tests_sums: was graded by inspect_ai (inspect_ai match)")):
         prepare(tmp_path / "pack", "recorded", evals_dataset=str(path))
+
+
+def test_the_page_shows_the_question_of_a_log(tmp_path: Path) -> None:
+    paths = [write(tmp_path / name, log([sample(1), sample(2)])) for name in ("a.json", "b.json")]
+    (a, b) = read_samples(compare(*paths).tasks)
+    assert (a.question, b.question) == ("What is 1 and 7 modulo 1?", "What is 2 and 7 modulo 2?")
