@@ -8,7 +8,7 @@ from typing import Any
 
 from meta_eval.base.display import one_line
 from meta_eval.base.inputs import format_json
-from meta_eval.base.secrets import HIDDEN, is_secret
+from meta_eval.base.secrets import HIDDEN, is_secret, redact_secrets
 
 # The most characters of a value in a message, and those that stand before the first difference of long values.
 _SHOWN, _BEFORE = 60, 15
@@ -58,7 +58,7 @@ def _format(value: object) -> str:
     if value is None or value == [] or isinstance(value, bool):
         return "yes" if value else "none"
     text = value if isinstance(value, str) else f"{value:g}" if isinstance(value, float) else format_json(value)
-    return one_line(_ADDRESS.sub("", text))
+    return one_line(redact_secrets(_ADDRESS.sub("", text)))
 
 
 def _shorten(a: str, b: str) -> tuple[str, str]:

@@ -14,11 +14,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from foreign_logs import BROKEN, check_mutations, list_unseen_settings, refuse, write_json
+from marks import each
 from packs import prepare, read_docs
 
 from meta_eval import compare, verify
 from meta_eval.base.errors import UserError
 from meta_eval.harness.lm_eval_run import TaskRun
+from meta_eval.pack.records.format import Place, Reading
 from meta_eval.pack.records.record_runs import read_any_run
 from meta_eval.plugins.inspect_ai.inspect_format import InspectFormat
 from meta_eval.reports.samples import read_samples
@@ -250,9 +252,56 @@ def test_a_log_of_exact_answers_becomes_a_pack(tmp_path: Path) -> None:
 
 
 def test_a_log_that_another_grader_judged_becomes_no_pack(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.eval", log([sample(1, answer="It is 7.")], mean=1.0))
+    path = write(tmp_path / "a.eval", log([sample(1, answer="It is 8.")], mean=1.0))
     with pytest.raises(UserError, match="was graded by inspect_ai .*which meta-eval does not run"):
         prepare(tmp_path / "pack", "recorded", evals_dataset=str(path), backend="chat")
+
+
+# By scorer and its options: answers to the target 7 or 1000, and whether inspect_ai 0.3.285 finds them right.
+MATCHED: list[tuple[str, dict[str, Any], str, dict[str, bool]]] = [
+    ("match", {}, "7", {"It is 7.": True, "7 it is": False, "17": True, "7\n": True, "": False}),
+    ("match", {"location": "begin"}, "Seven", {"seven, I say": True, "'Seven'": True, "I say seven": False}),
+    ("match", {"location": "any", "ignore_case": False}, "Seven", {"I say Seven here": True, "seven": False}),
+    ("match", {"location": "exact"}, "7", {"(7)": True, "7 or 8": False}),
+    ("match", {"numeric": True}, "1,000", {"It is $1000.": True, "**1000.0**": True, "1000 of 2000": False, "21000": False}),
+    ("match", {"numeric": True, "location": "begin"}, "7", {"Not 8 but 7": False, "7 and not 8": True, "seven": False}),
+    ("match", {"numeric": True, "location": "any"}, "7", {"8, 7, 6": True, "77": False, "7!": True}),
+    ("match", {"numeric": True, "location": "exact"}, "7", {"7.0": True, "It is 7": False}),
+    ("match", {"numeric": True}, "none", {"There are none.": True, "none at all": False}),
+    ("includes", {}, "Seven", {"it is SEVEN!": True, "7": False}),
+    ("includes", {"ignore_case": False}, "Seven ", {"Seven it is": True, "seven it is": False, "Seven": False}),
+]  # fmt: skip
+
+
+@each("scorer, options, target, answers", MATCHED)
+def test_a_log_of_match_or_includes_becomes_a_pack(
+    tmp_path_factory: pytest.TempPathFactory,
+    scorer: str,
+    options: dict[str, Any],
+    target: str,
+    answers: dict[str, bool],
+) -> None:
+    rows = [
+        sample(number, answer=text, target=target, scores={scorer: {"value": "C" if right else "I", "answer": text}})
+        for number, (text, right) in enumerate(answers.items())
+    ]
+    tree = log(rows, mean=sum(answers.values()) / len(answers))
+    tree["results"]["scores"][0] |= {"name": scorer, "scorer": scorer, "params": options}
+    folder = tmp_path_factory.mktemp("matched")
+    record = InspectFormat().open_run(Place("a", write(folder / "a.json", tree)), None, ("recorded",))
+    recorded = record.read("tests_sums", Reading(folder))
+    assert [row.metrics for row in recorded.rows.rows] == [
+        {recorded.specs[0]: float(right)} for right in answers.values()
+    ]
+    assert record.grader("tests_sums", recorded, Reading(folder)).primary_metric == recorded.specs[0]
+
+
+def test_the_pack_of_a_log_of_match_gives_its_verdicts_again(tmp_path: Path) -> None:
+    rows = [sample(1, answer="It is 7."), sample(2, "I", answer="7 or 8"), sample(3, answer="I say 7")]
+    path = write(tmp_path / "a.eval", log(rows, mean=2 / 3))
+    proof = verify(prepare(tmp_path / "pack", "recorded", evals_dataset=str(path), backend="chat"))
+    (task,) = proof.tasks.values()
+    assert (proof.passed, task.tallies and task.tallies.total.agreed) == (True, 3)
 
 
 def test_a_log_of_an_agent_becomes_no_pack(tmp_path: Path) -> None:

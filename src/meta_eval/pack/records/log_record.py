@@ -14,6 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from meta_eval.base.assets.details.details_scoring import exact_match
+from meta_eval.base.assets.details.text_matching import text_match
 from meta_eval.base.display import one_line, plural, quoted
 from meta_eval.base.errors import DataError, SourceError
 from meta_eval.base.hashing import hash_pieces, hash_text
@@ -26,8 +28,9 @@ from meta_eval.pack.records.recorded_docs import RecordedDoc, RecordedDocs, form
 from meta_eval.pack.records.task_code import make_grader_code
 from meta_eval.stats import mean
 
-# What the shipped grader of exact matches calls its verdict.
-_EXACT = "em,none"
+# The shipped graders of texts, by what they call their verdict.
+_EXACT, _MATCH = "em,none", "match,none"
+_GRADERS = {_EXACT: "exact_match", _MATCH: "text_match"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +135,10 @@ class LoggedTask:
     """Whether a key names the same question in every run. Keys then tell questions apart whose content is the same,
     which are otherwise paired in their order."""
 
+    matching: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By metric how it looks for the right answer, as the shipped grader ``text_match`` reads it: ``location``,
+    ``ignore_case`` and ``numeric``. None of metrics that do something else."""
+
     obstacle: str | None = None
     """Why it cannot be asked again, a clause; None if nothing is known to prevent it."""
 
@@ -212,11 +219,12 @@ class LogRecord(Record):
         )  # fmt: skip
         recorded.warnings = [*_list_warnings(logged, docs, counts), *self._compare_scores(recorded, logged)]
         if reading.output_type is None:
-            _take_exact_match(recorded, f"{metric},none", is_chat, logged)
+            _take_grader(recorded, f"{metric},none", is_chat, logged)
         return recorded
 
     def grader(self, task: str, recorded: RecordedTask, reading: Reading) -> Grader:  # noqa: ARG002
-        return Grader(make_grader_code("exact_match", task), _EXACT)
+        (metric_key,) = recorded.specs
+        return Grader(make_grader_code(_GRADERS[metric_key], task), metric_key)
 
     def _compare_scores(self, recorded: RecordedTask, logged: LoggedTask) -> list[str]:
         """Take the log's own means that its verdicts give, also as percents; of each other a warning."""
@@ -362,13 +370,13 @@ def _list_warnings(logged: LoggedTask, docs: Sequence[Sequence[LoggedAnswer]], c
     return warnings
 
 
-def _take_exact_match(recorded: RecordedTask, metric_key: str, is_chat: set[bool], logged: LoggedTask) -> None:
-    """Grade by exact match, as a pack can; the recorded verdicts must be the same.
+def _take_grader(recorded: RecordedTask, metric_key: str, is_chat: set[bool], logged: LoggedTask) -> None:
+    """Grade by exact match, else as the log matched texts: a pack can do both. The recorded verdicts must be the same.
 
     Raises:
         SourceError: They are not, or the log does not say what was sent.
     """
-    rows, verdicts = recorded.rows.rows, []
+    rows = recorded.rows.rows
     hint = "`meta-eval compare` reads its verdicts; for a pack, record the task with `lm_eval --log_samples`"
     if logged.obstacle:
         raise SourceError(f"cannot be asked again: {logged.obstacle}", hint=hint)
@@ -381,17 +389,33 @@ def _take_exact_match(recorded: RecordedTask, metric_key: str, is_chat: set[bool
     for row in rows:
         if is_chat == {False}:
             format_chat_body(parse_json(row.prompt)["messages"])
-        answers = row.responses[0] if row.responses else []
         golds = [row.gold, *row.doc.pop("other_golds", ())]
-        is_right = float(bool(answers[0]) and answers[0].strip() in [gold.strip() for gold in golds])
-        if len(answers) > 1 or (row.metrics or {}).get(metric_key) != is_right:
-            grader = f" ({logged.grader:.200})" if logged.grader else ""
-            raise SourceError(
-                f"was graded by {logged.harness}{grader}, which meta-eval does not run: an exact match with the right "
-                "answer does not give the recorded verdicts",
-                hint=hint,
-            )
         row.doc = {**row.doc, "query": row.prompt, "gold": row.gold, "golds": golds}
-        row.metrics = {_EXACT: is_right}
-        verdicts.append(is_right)
-    recorded.specs, recorded.scores = [_EXACT], {_EXACT: RecordedScore(mean(verdicts))}
+    recorded_verdicts = [(row.metrics or {}).get(metric_key) for row in rows]
+    matching = logged.matching.get(metric_key.removesuffix(",none"))
+    graders: list[tuple[str, Mapping[str, Any]]] = [(_EXACT, {}), *([(_MATCH, matching)] if matching else [])]
+    for spec, settings in graders:
+        verdicts = [_grade({**row.doc, **settings}, row.responses or [], spec) for row in rows]
+        if verdicts == recorded_verdicts:
+            break
+    else:
+        grader = f" ({logged.grader:.200})" if logged.grader else ""
+        raise SourceError(
+            f"was graded by {logged.harness}{grader}, which meta-eval does not run: an exact match with the right "
+            f"answer {'or a match of texts ' if matching else ''}does not give the recorded verdicts",
+            hint=hint,
+        )
+    for row, verdict in zip(rows, verdicts, strict=True):
+        row.doc |= settings
+        row.metrics = {spec: verdict}
+    recorded.specs, recorded.scores = [spec], {spec: RecordedScore(mean(verdicts))}
+
+
+def _grade(doc: Mapping[str, Any], responses: Sequence[Sequence[str]], spec: str) -> float:
+    """The verdict of a shipped grader on the only answer to a doc; NaN where there are several."""
+    answers = responses[0] if responses else ()
+    if len(answers) != 1:
+        return math.nan
+    if spec == _EXACT:
+        return exact_match(dict(doc), list(answers))["em"]
+    return text_match(dict(doc), list(answers))["match"]

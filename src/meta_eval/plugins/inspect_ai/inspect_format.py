@@ -170,6 +170,7 @@ def _read_task(log: InspectLog, file: str | None) -> LoggedTask:
         settings=_read_settings(header),
         grader_settings=_read_grader_settings(header),
         version=spec.find_key("task_version"),
+        matching=_read_matching(header),
         missing=max(0, (dataset or 0) - docs, (completed or 0) - len(answers)),
         warnings=warnings,
         obstacle=f"{in_turns} of {len(answers)} samples took several turns" if in_turns else None,
@@ -200,15 +201,18 @@ def _read_settings(header: LogEntry) -> dict[str, Any]:
     roles = settings.get("model_roles")
     if isinstance(roles, dict):
         settings["model_roles"] = {name: role for name, role in roles.items() if name != _GRADER}
+    # Newer logs have defaults among the arguments, and apart what was passed, which is all that older logs have.
+    if (passed := header.find_entry("eval").tree.get("task_args_passed")) is not None:
+        settings["task_args"] = passed
     steps = header.find_entry("plan").find_entries("steps")
-    return {**settings, "solver": ", ".join(_describe_call(step, "solver", "params") for step in steps)}
+    return {**settings, "solver": ", ".join(map(_describe_step, steps))}
 
 
-def _describe_call(entry: LogEntry, name: str, parameters: str) -> str:
+def _describe_step(step: LogEntry) -> str:
     """``react(attempts=3)``."""
-    given = entry.find_entry(parameters).tree
-    inside = ", ".join(f"{key}={format_json(value)}" for key, value in given.items())
-    return f"{entry.tree.get(name)}({inside})" if inside else str(entry.tree.get(name))
+    given = step.find_entry("params_passed" if "params_passed" in step else "params").tree
+    inside = ", ".join(f"{name}={format_json(value)}" for name, value in given.items())
+    return f"{step.tree.get('solver')}({inside})" if inside else str(step.tree.get("solver"))
 
 
 def _read_means(results: LogEntry, answers: Sequence[LoggedAnswer]) -> Mapping[str, float]:
@@ -236,6 +240,20 @@ def _read_grader_settings(header: LogEntry) -> dict[str, Any]:
     if judge is None and any(_is_judge(name) and not params.get("model") for name, params in scorers.items()):
         judge = spec.find_text("model")
     return {"scorer": scorers, "judge": judge}
+
+
+def _read_matching(header: LogEntry) -> dict[str, dict[str, Any]]:
+    """How inspect_ai's own `match` and `includes` look for the target, by the names of the scores."""
+    matching = {}
+    for score in header.find_entry("results").find_entries("scores"):
+        given, scorer = score.find_entry("params").tree, str(score.tree.get("scorer")).removeprefix("inspect_ai/")
+        if scorer in ("match", "includes"):
+            matching[str(score.tree.get("name"))] = {
+                "location": str(given.get("location", "end")) if scorer == "match" else scorer,
+                "ignore_case": given.get("ignore_case", True) is True,
+                "numeric": given.get("numeric", False) is True,
+            }
+    return matching
 
 
 def _is_judge(scorer: str) -> bool:
