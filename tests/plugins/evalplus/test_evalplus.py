@@ -65,7 +65,8 @@ def test_the_first_form_is_read_and_its_answers_are_unknown_not_empty(tmp_path: 
 
 
 def test_problems_are_paired_by_their_ids(tmp_path: Path) -> None:
-    rows = [[program(plus="pass" if number % 4 else "fail")] for number in range(40)]
+    failing = {**program(plus="fail"), "solution": "def f():\n    return 2"}
+    rows = [[program() if number % 4 else failing] for number in range(40)]
     a, b = write_json(tmp_path / "a" / NAME, log([[program()]] * 40)), write_json(tmp_path / "b" / NAME, log(rows))
     tree = log(rows)
     tree["eval"] = dict(reversed(tree["eval"].items()))
