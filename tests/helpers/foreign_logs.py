@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 import gzip
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from places import THOROUGH
 
 from meta_eval.base.errors import UserError
+from meta_eval.harness.compared_settings import describe_changes, flatten_settings
 from meta_eval.pack.records.record_runs import read_any_run
 
 # Values of other types and sizes than a log has. The last are JSON that only Python writes.
@@ -125,3 +126,35 @@ def write_lines(path: Path, rows: list[Any]) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return path
+
+
+def list_unseen_settings(
+    settings: Mapping[str, str], tree: Any, write: Callable[[str, Any], Path], values: Mapping[str, Any] | None = None
+) -> list[str]:
+    """The compared settings of a format of which a change is not seen under their name.
+
+    Args:
+        settings: By name its place in the tree; a list on the way stands for its first item.
+        tree: What a run is written of.
+        write: Writes a tree into a folder of this name.
+        values: Other values than 3, by name.
+    """
+
+    def read(path: Path) -> dict[str, Any]:
+        ((_, task),) = read_any_run([path]).tasks.items()
+        of = task.provenance
+        grading = {name: value for text in of.grader.metrics.values() for name, value in json.loads(text).items()}
+        return flatten_settings({**of.decoding, **of.settings, **grading})
+
+    base, unseen = read(write("base", tree)), []
+    for name, place in settings.items():
+        made = copy.deepcopy(tree)
+        parent = made
+        for member in place.split(".")[:-1]:
+            parent = parent.setdefault(member, {})
+            parent = parent[0] if isinstance(parent, list) else parent
+        parent[place.rpartition(".")[2]] = (values or {}).get(name, 3)
+        changes = describe_changes(base, read(write(name, made)))
+        if not any(change.startswith((f"{name}:", f"{name}.")) for change in changes):
+            unseen.append(f"{name}: {changes}")
+    return unseen

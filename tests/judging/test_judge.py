@@ -548,7 +548,8 @@ def test_a_score_below_chance(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("right_ones", "n", "value", "raised"), [(2, 1000, None, True), (4, 200, 40.0, True), (10, 100, 12.0, False)]
+    ("right_ones", "n", "value", "raised"),
+    [(2, 1000, None, True), (4, 200, 40.0, True), (10, 100, 12.0, False), (0, 54, None, True), (0, 53, None, False)],
 )
 def test_a_score_of_free_answers_that_no_working_model_has(
     tmp_path: Path, right_ones: int, n: int, value: float | None, raised: bool
@@ -775,7 +776,7 @@ def test_one_doc_with_another_prompt_is_counted_and_is_enough(tmp_path: Path) ->
         ({"extra": {"n-shot": {"meta_some": 5}}}, "0 shots in A, 5 in B"),
         ({"extra": {"chat_template": "{{ messages }}"}}, "a chat template: none in A, yes in B"),
         ({"extra": {"system_instruction": "Be brief."}}, "a system instruction: none in A, yes in B"),
-        ({"config": {"gen_kwargs": {"max_gen_toks": 16}}}, "max_gen_toks: none in A, 16 in B"),
+        ({"config": {"gen_kwargs": {"max_gen_toks": 16}}}, "max_gen_toks: 256 in A, 16 in B"),
         ({"config": {"gen_kwargs": "temperature=0.7,seed=3"}}, "temperature: none in A, 0.7 in B"),
     ],
 )
@@ -888,8 +889,22 @@ def test_runs_with_nothing_in_common(tmp_path: Path) -> None:
     with pytest.raises(ResultsError, match="meta_some: the runs have no doc in common"):
         compare_runs(first, docs)
     metric = write_and_read(tmp_path / "d", [1, 0], metric="acc")
-    with pytest.raises(ResultsError, match="no metric in common"):
+    said = r"no metric in common that is a share: exact_match,strict-match, \S+ in A and acc,strict-match, \S+ in B"
+    with pytest.raises(ResultsError, match=said):
         compare_runs(first, metric)
+
+
+def test_a_filter_of_another_name_is_named_with_both_names(tmp_path: Path) -> None:
+    first = write_and_read(tmp_path / "a", [1, 0])
+    other = write_and_read(tmp_path / "b", [1, 0], filters=("flexible-extract",))
+    with pytest.raises(ResultsError, match="exact_match is of the filter strict-match in A, of flexible-extract in B"):
+        compare_runs(first, other)
+
+
+def test_no_right_answer_on_both_sides_is_said_of_both(tmp_path: Path) -> None:
+    runs = [write_and_read(tmp_path / name, [0.0] * 200) for name in ("a", "b")]
+    (alarm,) = [alarm for alarm in compare_runs(*runs).alarms if alarm.kind == "almost nothing right"]
+    assert [(each.run, each.note) for each in alarm.tasks] == [("B", "none of 200 docs"), ("A", "none of 200 docs")]
 
 
 @settings(max_examples=20 if THOROUGH else 5, deadline=None)
@@ -1038,10 +1053,9 @@ def test_one_task_that_cannot_be_compared_stops_no_other(tmp_path: Path) -> None
         write_run(tmp_path / name, [1, 0], task="meta_other", time="2026-01-02T03-04-06", doc=other)
     judgement = compare_runs(*(read_run([tmp_path / name]) for name in ("a", "b")))
     assert [task.name for task in judgement.decision.tasks] == ["meta_some"]
-    assert {task.name: task.not_compared_reason for task in judgement.tasks}[
-        "meta_other"
-    ] == "the runs have no doc in common"
-    assert "nothing to compare with: meta_other (the runs have no doc in common)" in judgement.decision.reasons
+    reason = "the runs have no doc in common with the same right answer: 2 docs have another one in B"
+    assert {task.name: task.not_compared_reason for task in judgement.tasks}["meta_other"] == reason
+    assert f"nothing to compare with: meta_other ({reason})" in judgement.decision.reasons
 
 
 def test_docs_are_paired_by_what_was_asked_where_their_own_hashes_differ(tmp_path: Path) -> None:

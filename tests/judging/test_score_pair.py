@@ -12,6 +12,7 @@ from command import cli
 from runs import write_run
 
 from meta_eval import compare, stats
+from meta_eval.errors import UserError
 
 
 def results_alone(folder: Path, right: int, docs: int = 20_000, *, samples: bool = False, **changes: Any) -> Path:
@@ -150,3 +151,14 @@ def test_four_tasks_without_samples_are_all_named_and_the_reason_is_said_once(tm
     assert "! no samples: four, one, three, two (scores alone are compared" in out
     assert out.count("scores alone are compared") == 1
     assert "more task" not in out
+
+
+@pytest.mark.parametrize("samples", [True, False])
+def test_a_percent_beside_a_share_is_named_and_nothing_is_compared(tmp_path: Path, samples: bool) -> None:
+    a = write_run(tmp_path / "a", [1.0] * 93 + [0.0] * 7, samples=samples)
+    b = write_run(tmp_path / "b", [100.0] * 93 + [0.0] * 7, samples=samples)
+    try:
+        said = compare(a, b).summary
+    except UserError as error:
+        said = str(error)
+    assert "exact_match,strict-match is 0.93 in A and 93 in B: a share on one side and a percent on the other" in said

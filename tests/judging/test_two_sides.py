@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from runs import TIME, entry, manifest, read_lines, write_lines, write_run
 
+from meta_eval.harness.doc_results import ResultsError
 from meta_eval.harness.lm_eval_run import read_run
 from meta_eval.judge.decide import Decision
 from meta_eval.judge.gate import Gate
@@ -163,9 +164,9 @@ METRIC = {"metric": "exact_match", "aggregation": "mean", "higher_is_better": Tr
         (versions(3), versions(3.0), None),
         (versions("Yaml", "0.4.9"), versions("Yaml", "0.4.12"), "lm-eval 0.4.9 in A, 0.4.12 in B"),
         (versions(None), versions(2), None),
-        ({"filter_list": [FILTER]}, {"filter_list": [{**FILTER, "filter": []}]}, "the settings of filter strict-match differ"),
+        ({"filter_list": [FILTER]}, {"filter_list": [{**FILTER, "filter": []}]}, "the settings of filter strict-match differ (step 1.function: regex in A, none in B; step 1.regex_pattern: x in A, none in B)"),
         ({"filter_list": [FILTER]}, {"filter_list": [FILTER, {"name": "other", "filter": []}]}, None),
-        ({"metric_list": [METRIC]}, {"metric_list": [{**METRIC, "ignore_case": True}]}, "the settings of metric exact_match differ"),
+        ({"metric_list": [METRIC]}, {"metric_list": [{**METRIC, "ignore_case": True}]}, "the settings of metric exact_match differ (ignore_case: none in A, yes in B)"),
         ({"metric_list": [METRIC]}, {"metric_list": [{**METRIC, "aggregation": "<function f at 0x7f>"}]}, None),
         ({"process_results": "def f():\n  return 1"}, {"process_results": "def f():\n  return 2"}, "process_results differs"),
         ({"process_results": "<function f at 0x7f1>"}, {"process_results": "<function f at 0x7f2>"}, None),
@@ -369,3 +370,35 @@ def test_that_one_of_several_answers_is_judged_is_said(
         write_run(tmp_path / name, [0.5] * 90, line=answers, extra=extra)
     note = "one of several answers: meta_some in A, meta_some in B (strict-match judges 1 of 4 answers)"
     assert (note in compared(tmp_path).caveats) is said
+
+
+# The docs
+
+
+@pytest.mark.parametrize(
+    ("changed", "new", "said"),
+    [
+        (40, 0, ["other right answers: meta_some (40 of 200 docs have another right answer in B)"]),
+        (40, 3, ["in one run only: meta_some (3 docs only in A and 3 docs only in B)", "other right answers: meta_some (40 of 200"]),
+        (200, 0, ["the runs have no doc in common with the same right answer: 200 docs have another one in B"]),
+    ],
+)  # fmt: skip
+def test_the_same_question_with_another_right_answer_is_counted_apart_from_new_docs(
+    tmp_path: Path, changed: int, new: int, said: list[str]
+) -> None:
+    write_run(tmp_path / "A", right(120, 200))
+    write_run(tmp_path / "B", right(120, 200))
+    (path,) = (tmp_path / "B").glob("samples_*")
+    lines = read_lines(path)
+    for line in lines[:changed]:
+        line["doc"]["gold"] = line["target"] = "B"
+    for line in lines[200 - new :]:
+        line["doc"]["input_question_hash"], line["prompt_hash"] = f"new {line['doc_id']}", f"new {line['doc_id']}"
+    write_lines(path, lines)
+    try:
+        decision = compared(tmp_path)
+    except ResultsError as error:
+        assert said[0] in str(error)
+        return
+    reasons = " ".join(decision.reasons)
+    assert decision.outcome == "UNDECIDED" and all(part in reasons for part in said)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import importlib.util
+import json
 import shutil
 from collections.abc import Iterator, Sequence
 from importlib.metadata import EntryPoint
@@ -22,7 +23,8 @@ from meta_eval.base import extensions
 from meta_eval.base.errors import SourceError, UserError
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.pack.records import format_registry
-from meta_eval.pack.records.format import Place, Record, RecordFormat
+from meta_eval.pack.records.format import Place, Reading, Record, RecordFormat, TextAnswer, TextRecord
+from meta_eval.pack.records.lm_eval_format import LmEvalFormat
 from meta_eval.reports.samples import read_samples
 
 EXAMPLE = REPOSITORY / "examples" / "csv_record.py"
@@ -234,3 +236,62 @@ def test_an_id_of_the_hub_that_no_format_reads_is_said(tmp_path: Path, monkeypat
     _offer_alone(monkeypatch, [])
     with pytest.raises(UserError, match="no format reads a dataset of this name on the hub. It reads `lm_eval"):
         prepare(tmp_path / "pack", "recorded", evals_dataset="some/dataset")
+
+
+@pytest.mark.parametrize("of", [*format_registry.list_formats()], ids=lambda of: str(of.name))
+def test_the_page_of_a_format_names_what_is_compared(of: RecordFormat) -> None:
+    parts = type(of).__module__.split(".")
+    pages = REPOSITORY / "docs" / ("plugins" if parts[1] == "plugins" else "method")
+    folder = pages / parts[2] if parts[1] == "plugins" else pages
+    text = "".join(page.read_text(encoding="utf-8") for page in sorted(folder.glob("*.md")))
+    assert [name for name in (*of.settings, *of.grader_settings) if f"`{name}`" not in text] == []
+
+
+def test_a_change_of_each_compared_setting_of_lm_eval_is_named(tmp_path: Path) -> None:
+    values = {
+        "filter": [{"name": "strict-match", "filter": [{"function": "take_first"}]}], "process_results": "def f():\n  2",
+        "metric": [{"metric": "exact_match", "ignore_case": True}], "generation_kwargs": {"max_gen_toks": 3},
+        "gen_kwargs": {"max_gen_toks": 3}, "chat template": "x", "fewshot_as_multiturn": True,
+    }  # fmt: skip
+    config = {"filter_list": [{"name": "strict-match", "filter": [{"function": "regex"}]}],
+              "process_results": "def f():\n  1", "metric_list": [{"metric": "exact_match"}]}  # fmt: skip
+    known = {
+        "configs": {"meta_some": config},
+        "n-shot": {"meta_some": 0},
+        "versions": {"meta_some": 1},
+        "lm_eval_version": "0.4.8",
+    }
+    base = write_run(tmp_path / "base", [1.0, 0.0], samples=False, extra=known)
+    for name, place in {**LmEvalFormat.settings, **LmEvalFormat.grader_settings}.items():
+        path = write_run(tmp_path / name.replace(" ", "_"), [1.0, 0.0], samples=False, extra=known)
+        (file,) = path.glob("results_*.json")
+        parent = tree = json.loads(file.read_text())
+        *above, last = place.replace("TASK", "meta_some").split(".")
+        for member in above:
+            parent = parent[member]
+        parent[last] = values.get(name, 3)
+        file.write_text(json.dumps(tree))
+        alarms = [
+            alarm
+            for alarm in compare(base, path).alarms
+            if alarm.kind in ("runs not alike", "perhaps graded differently")
+        ]
+        said = {"generation_kwargs": "max_gen_toks", "gen_kwargs": "max_gen_toks"}.get(name, name)
+        assert said in str([task.note for alarm in alarms for task in alarm.tasks]), name
+
+
+@pytest.mark.parametrize("column", ["prompt", "answer", "gold"])
+def test_a_row_of_a_plug_in_without_a_text_is_named(tmp_path: Path, column: str) -> None:
+    answer = TextAnswer(**{"prompt": "1 and 1", "answer": "2", "gold": "2", column: None})  # type: ignore[arg-type]
+    record = TextRecord("runs", {"sums": [TextAnswer("2 and 2", "4", "4"), answer]})
+    with pytest.raises(UserError, match=f"runs, sums, doc 1: has no {column}"):
+        record.read("sums", Reading(tmp_path))
+
+
+def test_json_of_another_program_is_not_told_to_restore_its_name(tmp_path: Path) -> None:
+    (tmp_path / "other.json").write_text('{"accuracy": 0.5}')
+    with pytest.raises(
+        UserError, match="holds neither results nor samples of lm_eval. Name a results folder"
+    ) as caught:
+        compare(tmp_path / "other.json", tmp_path / "other.json")
+    assert "original name" not in str(caught.value) and "Runs that are read: " in str(caught.value)

@@ -16,6 +16,7 @@ from runs import entry, manifest, write_run
 
 from meta_eval.api import compare_candidates
 from meta_eval.base.errors import UserError
+from meta_eval.reports.document import Listing
 
 DOCS = 48
 TASKS = ("meta_one", "meta_two")
@@ -376,3 +377,25 @@ def test_a_side_of_which_a_choice_leaves_nothing_is_named(place: Path) -> None:
     write(place / "third", tasks=["elsewhere"])
     done = cli("compare", "base", "third", "--tasks", "meta_two", cwd=place, COLUMNS="400")
     assert done.returncode == 2 and "leaves nothing of B, which has elsewhere" in done.stderr
+
+
+def test_another_model_stands_beside_the_decision_of_its_candidate(tmp_path: Path) -> None:
+    of_tasks = {task: {"asked": "m", "models": {"m-0806": DOCS}, "endpoints": []} for task in TASKS}
+    runs = [write(tmp_path / name) for name in ("base", "one")]
+    runs.append(write(tmp_path / "two", config={"meta_eval": {"origins": of_tasks}}))
+    document = compare_candidates([runs[0]], [[runs[1]], [runs[2]]]).document()
+    listing = document.sections[0].blocks[1]
+    assert isinstance(listing, Listing)
+    why = {item.names[0]: item.text for item in listing.items}
+    assert "another model: meta_one in B (48 of 48: all name m-0806, and m was requested)" in why["two"]
+    assert "another model" not in why.get("one", "") and not any("another model" in note for note in document.notes)
+
+
+def test_two_runs_show_the_score_and_the_seconds_of_both(tmp_path: Path) -> None:
+    for name, lost, seconds in (("A", 0, 0.5), ("B", 8, 1.25)):
+        write(tmp_path / name, lost, config={"meta_eval": {"median_seconds": seconds}})
+    done = cli("compare", "A", "B", cwd=tmp_path)
+    assert "Seconds: A 0.50, B 1.25, the median of an answer." in done.stdout
+    scores = done.stdout[done.stdout.index("\nScores\n") :]
+    assert scores.splitlines()[2].split() == ["task", "docs", "A", "B", "95", "%"]
+    assert scores.splitlines()[3].split()[:4] == ["meta_one", "48", "68.8", "52.1"]

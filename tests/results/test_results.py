@@ -427,7 +427,7 @@ def test_nothing_to_read(tmp_path: Path) -> None:
         read(tmp_path)
     with pytest.raises(ResultsError, match="there is no such file or folder"):
         read(tmp_path / "missing")
-    (tmp_path / "samples.jsonl").write_text("{}", encoding="utf-8")
+    (tmp_path / "samples.jsonl").write_text('{"doc_id": 0}', encoding="utf-8")
     with pytest.raises(ResultsError, match="not named like lm_eval"):
         read(tmp_path / "samples.jsonl")
 

@@ -125,6 +125,8 @@ ALARM_FLOOR = 0.01
 # So is a quarter of the baseline's or the published score. No usual format, engine or quantisation costs three answers
 # in four.
 ALARM_FLOOR_OF_BASELINE = 0.25
+# So is no right answer in so many: of a score of 8.2 this has a probability below 1 % (0.918 ** 54).
+ALARM_NONE_RIGHT = 54
 # Default `min_agreement`, by the origin of the recorded verdict. A program that extracts a letter agrees almost always.
 # No program agrees everywhere with a judge model: on MATH, Meta's own recipe stays within about a point of the
 # published score.

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from meta_eval.base.inputs import is_packed, suggest_path
+from meta_eval.base.inputs import is_packed, open_regular, suggest_path
 from meta_eval.harness.doc_results import ResultsError
 from meta_eval.harness.results_file import ResultsFile, as_mapping, looks_like_results, read_results_file
 
@@ -56,6 +56,8 @@ _SAMPLES = re.compile(rf"samples_(?P<task>.+)_{_TIME}\.jsonl?", re.DOTALL)
 _RESULTS = re.compile(rf".+_{_TIME}\.json", re.DOTALL)
 _NAMED_RESULTS = re.compile(rf"results_{_TIME}\.json")
 _SUFFIXES = (".json", ".jsonl")
+# The bytes of a file by which samples are recognised.
+_PEEKED = 2**16
 
 # Called with an unreadable results file and its error.
 _Damaged = Callable[[Path, ResultsError], None]
@@ -198,6 +200,10 @@ def _index_file(
         for task_files in _group_by_run([file, *neighbours], results, damaged_here)
         if file in (task_files.samples, task_files.results)
     ]
+    if not chosen and not _is_results(file) and not _may_hold_samples(file):
+        raise ResultsError(
+            "holds neither results nor samples of lm_eval", where=str(path), hint="Name a results folder"
+        )
     if not chosen and not _is_results(file):
         raise ResultsError(
             "is not named like lm_eval's files (results_<time>.json, samples_<task>_<time>.jsonl), and no "
@@ -206,6 +212,15 @@ def _index_file(
             hint="Name a results folder, or restore the file's original name",
         )
     return chosen
+
+
+def _may_hold_samples(path: Path) -> bool:
+    """Whether a file of another name begins like a samples file, or cannot be read here, like a pointer."""
+    try:
+        with open_regular(path) as file:
+            return b'"doc_id"' in file.read(_PEEKED)
+    except OSError:
+        return True
 
 
 def _group_by_run(files: Iterable[Path], results: dict[Path, ResultsFile], damaged: _Damaged) -> list[TaskOutput]:

@@ -16,6 +16,7 @@ from meta_eval.base.hashing import hash_address, hash_text
 from meta_eval.base.pack_names import join_names
 from meta_eval.base.secrets import HIDDEN, is_secret
 from meta_eval.base.thresholds import MAX_GEN_TOKS, NAMED
+from meta_eval.harness.compared_settings import flatten_settings
 from meta_eval.harness.doc_results import ResultsError
 from meta_eval.harness.results_file import ResultsFile, as_mapping, read_finite_number, to_datetime
 from meta_eval.harness.settings import SAMPLING
@@ -25,6 +26,9 @@ TOOLS_LOST = "tools in the prompt"
 
 # What is noted of an answer that ended with ``length`` before the limit of its request.
 CUT_EARLY = "an answer was cut before its limit"
+
+# Whether examples are messages of their own, in results files.
+AS_MULTITURN = "fewshot_as_multiturn"
 
 # The longest sentence, and the most of a kind.
 _LONGEST = 300
@@ -414,6 +418,9 @@ class Provenance:
     grader: GraderFacts = field(default_factory=GraderFacts)
     """What graded the answers."""
 
+    settings: Mapping[str, Any] | None = None
+    """What else changes what was asked, by name: the settings that the record's format compares. None if unknown."""
+
     names_engine: bool = False
     """Whether ``backend`` is the engine that answered meta-eval, by its own name, and no backend of lm-eval."""
 
@@ -479,16 +486,31 @@ def read_provenance(results: ResultsFile | None, folder: str, task: str) -> Prov
         rerun=read_rerun(elsewhere, task),
         grader=read_grader_facts(results, task),
         names_engine=bool(elsewhere),
-        decoding=_decoding({**as_mapping(config.get("generation_kwargs")), **changed}),
+        settings=_read_settings(tree, config),
+        decoding=_decoding(
+            {**as_mapping(config.get("generation_kwargs")), **changed},
+            has_default="harness" not in tree,
+        ),
     )
 
 
-def _decoding(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that affect answers. A number written as text counts as a number."""
+def _read_settings(tree: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The further settings of a task: of lm-eval how examples are sent, of another harness what its format compares."""
+    settings = config.get("settings") if "harness" in tree else {AS_MULTITURN: tree.get(AS_MULTITURN)}
+    return flatten_settings(settings) if isinstance(settings, Mapping) else None
+
+
+def _decoding(settings: Mapping[str, Any], *, has_default: bool) -> dict[str, Any]:
+    """The settings that affect answers. A number written as text counts as a number.
+
+    Args:
+        settings: Those of the task and of the command line.
+        has_default: Whether lm-eval asked, whose limit of tokens is `MAX_GEN_TOKS` where none is set.
+    """
     temperature = read_finite_number(settings.get("temperature"))
     is_greedy = str(settings.get("do_sample")) != "True" if temperature is None else temperature == 0
     idle = ("seed", *(SAMPLING if is_greedy else ()))
-    defaults = {"max_gen_toks": MAX_GEN_TOKS}.items()  # the default, so it changes nothing
+    defaults = {"max_gen_toks": MAX_GEN_TOKS}.items() if has_default else ()
     effective = {
         name: value for name, value in _changed(settings).items() if name not in idle and (name, value) not in defaults
     }

@@ -126,6 +126,10 @@ KINDS: Mapping[str, AlarmKind] = {
         "These answers came from several addresses, and nothing says that they are one deployment: judge each apart.",
     ),
     "one side": AlarmKind("in one run only", "Docs that only one run has are left out."),
+    "golds": AlarmKind(
+        "other right answers",
+        "Docs whose right answer is another one in B are left out: the dataset was changed, or a filter of its docs.",
+    ),
     "empty": AlarmKind(
         "empty answers",
         "The prompt may have been cut to fit max_model_len, or the model ended at once for want of a BOS token.",

@@ -105,6 +105,9 @@ class Score:
     the run's. None where there is no baseline of known answers.
     """
 
+    score_of_baseline: float | None = None
+    """The score of run A over its own docs; None where no runs are compared."""
+
 
 @dataclass(frozen=True, slots=True)
 class AlarmOccurrence:

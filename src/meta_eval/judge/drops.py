@@ -186,7 +186,9 @@ def _describe_task(
         metrics=_compare_metrics(pair, chosen_key or metric_key, clusters),
         flips=_flips(pair.sides, metric_key, owner) if pair.sides and metric_key else None,
         subtasks=describe_subtasks(candidate, metric_key, pair.sides) if metric_key else (),
-        scores=list_scores(name, result, candidate, entry, record, chosen_key),
+        scores=list_scores(
+            name, result, candidate, entry, record, chosen_key, pair.baseline if pair.baseline_runs else None
+        ),
         gaps=list_known_gaps(entry, result),
         cut=cut,
         sampling=describe_sampling(chosen.candidate, chosen.baseline, chosen.metric_key, result.provenance, clusters)

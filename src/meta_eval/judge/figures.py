@@ -44,7 +44,7 @@ from meta_eval.stats import Drop
 
 def list_scores(
     name: str, result: TaskRun, candidate: ScoredRun, entry: TaskEntry | None,
-    baseline: ScoredRun | None, metric_key: str | None = None,
+    baseline: ScoredRun | None, metric_key: str | None = None, baseline_runs: ScoredRun | None = None,
 ) -> tuple[Score, ...]:  # fmt: skip
     """The scores of a task with its published numbers; without a pack the one in the metric of its drop.
 
@@ -55,7 +55,15 @@ def list_scores(
         entry: What the pack says of it; None without a pack.
         baseline: The recorded answers; None where there are none.
         metric_key: The ``metric,filter`` of the drop; None where there is none.
+        baseline_runs: The scores of run A, where runs are compared.
     """
+    if baseline_runs is not None:
+        alone = list_scores(name, result, candidate, entry, baseline, metric_key)
+        of_a = [baseline_runs.scores(score.metric) if score.metric else None for score in alone]
+        return tuple(
+            replace(score, score_of_baseline=scores.value if scores else None)
+            for score, scores in zip(alone, of_a, strict=True)
+        )
     published = [number for number in entry.reference_scores if is_fraction(number)] if entry else []
     if published:
         published_scores = tuple(

@@ -12,14 +12,17 @@ not stand when the drops are moved by that, the comparison is invalid.
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from meta_eval import stats
 from meta_eval.base.display import plural
 from meta_eval.base.thresholds import ALPHA, RULE_OF_THREE, SAME_VERDICT, percent
+from meta_eval.harness.compared_settings import describe_changes, flatten_settings
 from meta_eval.harness.doc_results import DocResult, FilterResult
 from meta_eval.harness.provenance import GraderFacts
 from meta_eval.harness.scores import ScoredRun
@@ -175,11 +178,21 @@ def describe_grader_differences(
     for what, one, other in (
         (f"filter {filter_name}", baseline.filters.get(filter_name), candidate.filters.get(filter_name)),
         (f"metric {metric}", baseline.metrics.get(metric), candidate.metrics.get(metric)),
-        ("process_results", baseline.scorer, candidate.scorer),
     ):
-        if None not in (one, other) and one != other:
-            yield f"the settings of {what} differ" if what != "process_results" else f"{what} differs"
+        if one is not None and other is not None and one != other:
+            changes = describe_changes(_read_settings(one), _read_settings(other), sides)
+            yield f"the settings of {what} differ" + (f" ({'; '.join(changes)})" if changes else "")
+    if None not in (baseline.scorer, candidate.scorer) and baseline.scorer != candidate.scorer:
+        yield "process_results differs"
     yield from _describe_release(baseline, candidate, sides)
+
+
+def _read_settings(text: str) -> dict[str, Any]:
+    """The settings that `GraderFacts` has as JSON, by name; a list under its places."""
+    tree = json.loads(text)
+    if isinstance(tree, list):
+        tree = {f"step {number}": step for number, step in enumerate(tree, 1)}
+    return flatten_settings(tree if isinstance(tree, dict) else {})
 
 
 def _describe_release(baseline: GraderFacts, candidate: GraderFacts, sides: tuple[str, str]) -> Iterator[str]:

@@ -9,7 +9,7 @@ their standard errors as if they were independent, which is too wide and safe.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -117,6 +117,28 @@ def measure_own_unit(
             lower = metric_key.partition(",")[0] in lower_is_better
             return _make_drop(metric_key, estimate, margin, lower_is_better=lower)
     return None
+
+
+def explain_scales(baseline: TaskRun, candidate: TaskRun, metric_keys: Iterable[str]) -> str | None:
+    """That one of these metrics is a share on one side and a percent on the other, a clause; None where none is.
+
+    A side of shares has a value above 0 and none above 1; a side of percents has one above 10 and none above 100.
+    """
+    for key in metric_keys:
+        a, b = (_list_numbers(side, key) for side in (baseline, candidate))
+        if a and b and min(*a, *b) >= 0 and any(0 < max(x) <= 1 and 10 < max(y) <= 100 for x, y in ((a, b), (b, a))):
+            means = [f"{stats.mean(side):.4g} in {name}" for name, side in (("A", a), ("B", b))]
+            return f"{key} is {' and '.join(means)}: a share on one side and a percent on the other"
+    return None
+
+
+def _list_numbers(run: TaskRun, metric_key: str) -> list[float]:
+    """The values of its docs, else its average; empty where they are no numbers."""
+    values = _read_values(run.docs, metric_key) if run.docs else None
+    if values is None:
+        aggregate = run.aggregates.get(metric_key)
+        values = [aggregate.value] if aggregate and not run.docs else []
+    return [value for value in values if isinstance(value, float) and math.isfinite(value)]
 
 
 def decide_own_units(drops: Mapping[str, OwnUnitDrop]) -> dict[str, Outcome]:

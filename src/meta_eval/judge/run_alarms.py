@@ -23,6 +23,7 @@ from meta_eval.base.thresholds import (
     ALARM_FLOOR,
     ALARM_FLOOR_OF_BASELINE,
     ALARM_LIMIT_HIT,
+    ALARM_NONE_RIGHT,
     ALARM_OTHER_FORMAT,
     ALPHA,
     NAMED,
@@ -151,9 +152,12 @@ def _find_low_score(
         chance = stats.mean([1 / count for count in choice_counts])
         if upper < chance:
             yield "chance", AlarmOccurrence(task, note=f"{score:.1f}, and guessing would give {100 * chance:.1f}")
-    elif upper < max(ALARM_FLOOR, ALARM_FLOOR_OF_BASELINE * (expected or 0.0)):
-        expectation = "" if expected is None else f", and {100 * expected:.1f} was to be expected"
-        yield "floor", AlarmOccurrence(task, note=f"{score:.{1 if score >= 0.1 else 2}f}{expectation}")
+    elif upper < max(ALARM_FLOOR, ALARM_FLOOR_OF_BASELINE * (expected or 0.0)) or (
+        not score and len(counts) >= ALARM_NONE_RIGHT
+    ):
+        expectation = "" if not expected else f", and {100 * expected:.1f} was to be expected"
+        shown = f"{score:.{1 if score >= 0.1 else 2}f}" if score else f"none of {len(counts):,} docs"
+        yield "floor", AlarmOccurrence(task, note=f"{shown}{expectation}")
 
 
 def _find_other_format(

@@ -9,6 +9,7 @@ decides. Docs that only one run has are left out and counted.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -16,11 +17,12 @@ from meta_eval import stats
 from meta_eval.base.display import plural
 from meta_eval.base.errors import ConfigError
 from meta_eval.base.pack_names import join_names
-from meta_eval.base.thresholds import CAP, NAMED, Outcome
+from meta_eval.base.thresholds import CAP, MAX_GEN_TOKS, NAMED, Outcome
 from meta_eval.harness.choice import Choice
+from meta_eval.harness.compared_settings import describe_changes
 from meta_eval.harness.doc_results import DocResult, ResultsError, find_shared_questions
 from meta_eval.harness.lm_eval_run import Run, TaskRun, find_disputed_metrics, refuse_without_samples
-from meta_eval.harness.provenance import Provenance
+from meta_eval.harness.provenance import AS_MULTITURN, Provenance
 from meta_eval.judge.alarms import INVALID, find_caveats, find_vetoes, group_alarms
 from meta_eval.judge.caps import note_low_caps
 from meta_eval.judge.cut_answers import raise_cut_more
@@ -38,12 +40,19 @@ from meta_eval.judge.grader_change import (
     raise_grader_change,
 )
 from meta_eval.judge.groups import choose_entries, list_decided_names, pair_groups
-from meta_eval.judge.harness_alignment import align_harnesses, describe_harnesses, name_harness
-from meta_eval.judge.own_unit import decide_own_units
+from meta_eval.judge.harness_alignment import (
+    SYSTEM_MESSAGE,
+    align_runs,
+    describe_harnesses,
+    describe_prompts,
+    name_harness,
+)
+from meta_eval.judge.own_unit import decide_own_units, explain_scales
 from meta_eval.judge.pair import (
     RunPair,
     TaskPair,
     find_verdict_metric,
+    list_fraction_metrics,
     pair_task,
 )
 from meta_eval.judge.pair_alarms import (
@@ -354,7 +363,7 @@ def compare_runs(
         ResultsError: The runs have no task in common, or no task has a doc and a metric in common.
         ConfigError: The rules name an unknown task.
     """
-    candidate = align_harnesses(baseline, candidate)
+    candidate = align_runs(baseline, candidate)
     alone = {
         name
         for name in baseline.tasks.keys() & candidate.tasks.keys()
@@ -362,6 +371,10 @@ def compare_runs(
     }
     in_a, in_b = ({name for name, task in run.tasks.items() if task.docs} | alone for run in (baseline, candidate))
     if not in_a & in_b:
+        for name in sorted(baseline.tasks.keys() & candidate.tasks.keys()):
+            of_a, of_b = baseline.tasks[name], candidate.tasks[name]
+            if reason := explain_scales(of_a, of_b, of_b.aggregates):
+                raise ResultsError(reason, where=name, hint="Write both as shares from 0 to 1")
         for run, with_docs in ((baseline, in_a), (candidate, in_b)):
             if run.tasks and not with_docs:
                 raise refuse_without_samples(run.tasks)
@@ -450,11 +463,17 @@ def _measure_task(
     pair = measure_task(pair_task(name, candidate_runs, entry, stored, baseline_runs), gate, shared)
     figures, own_unit, sides = pair.shown, pair.shown.own_unit, pair.sides
     if not (sides and sides.docs):
-        return _without_decision(pair, "the runs have no doc in common")
+        golds = _count_other_golds(pair, sides)
+        more = f" with the same right answer: {plural(golds, 'doc')} have another one in B" if golds else ""
+        return _without_decision(pair, f"the runs have no doc in common{more}")
     if not pair.has_drop and own_unit is None and (reason := _explain_no_drop(pair, rule)):
         return _without_decision(pair, reason)
     metric = own_unit.metric if own_unit else figures.metric
     disputed = _explain_disputed_metric(metric, baseline_runs, candidate_runs)
+    if disputed is None:
+        runs = baseline_runs[0], candidate_runs[0]
+        verdicts = (find_verdict_metric(run, pair.entry) for run in runs)
+        disputed = explain_scales(*runs, dict.fromkeys(filter(None, (metric, *verdicts))))
     if disputed and _compares_runs(pair):
         pair = replace(pair, figures=replace(figures, flips=None, own_unit=None))
         return _without_decision(pair, disputed, kind="unlike")
@@ -481,7 +500,16 @@ def _explain_no_drop(pair: TaskPair, rule: GateTask) -> str | None:
         return None
     if figures.cut is not None and rule.cut_answers in ("wrong", "unscored"):
         return figures.not_compared_reason
-    return "the runs have no metric in common that is a share"
+    return f"the runs have no metric in common that is a share: {_describe_metrics(pair)}"
+
+
+def _describe_metrics(pair: TaskPair) -> str:
+    """The shares of both runs; of a metric that both have with other filters, these."""
+    of_a, of_b = (list_fraction_metrics(runs[0]) for runs in (pair.baseline_runs, pair.candidate_runs))
+    for metric, _, name in (key.partition(",") for key in of_a):
+        if others := [key.partition(",")[2] for key in of_b if key.startswith(f"{metric},")]:
+            return f"{metric} is of the filter {name} in A, of {join_names(others, NAMED)} in B"
+    return " and ".join(f"{join_names(keys, NAMED) or 'none'} in {side}" for side, keys in (("A", of_a), ("B", of_b)))
 
 
 def _list_alarms_of_runs(pair: TaskPair) -> list[RaisedAlarm]:
@@ -492,8 +520,9 @@ def _list_alarms_of_runs(pair: TaskPair) -> list[RaisedAlarm]:
         for kind, alarmed in pair.alarms
         if pair.shown.own_unit is None or kind != "alone"
     ]
+    newest, pairs = pair.candidate_runs[0], pair.pair_docs_of_run(0)
     differences = _describe_differences(
-        baseline_runs[0].provenance, pair.candidate_runs[0].provenance, pair.pair_docs_of_run(0)
+        baseline_runs[0].provenance, newest.provenance, pairs, describe_prompts(baseline_runs[0], newest, pairs)
     )
     if _compares_runs(pair):
         # A deviation from the pack that both runs share is not a difference between them.
@@ -506,18 +535,33 @@ def _list_alarms_of_runs(pair: TaskPair) -> list[RaisedAlarm]:
 
 
 def _find_lacking_docs(pair: TaskPair, sides: RunPair, rule: GateTask) -> Iterator[RaisedAlarm]:
-    """Docs that only one run has, or that neither has."""
+    """Docs whose right answer is another one, that only one run has, or that neither has."""
     docs, prepared = len(sides.docs), pair.shown.prepared
-    counts = [len(runs[0].docs) - docs for runs in (pair.baseline_runs, pair.candidate_runs)]
+    golds = _count_other_golds(pair, sides)
+    counts = [len(runs[0].docs) - docs - golds for runs in (pair.baseline_runs, pair.candidate_runs)]
+    if golds:
+        note = f"{golds:,} of {len(pair.candidate_runs[0].docs):,} docs have another right answer in B"
+        yield "golds", AlarmOccurrence(pair.name, note=note, veto=rule.min_docs is None)
     left_out = [f"{plural(count, 'doc')} only in {run}" for run, count in zip("AB", counts, strict=True) if count]
     if left_out:
         # Docs that A has and B did not answer may be B's losses, so no number of others makes up for them.
         is_lacking = counts[0] > 0 and not all(has_fixed_order(run, pair.entry) for run in pair.candidate_runs)
         veto = rule.min_docs is None or is_lacking
         yield "one side", AlarmOccurrence(pair.name, note=" and ".join(left_out), veto=veto)
-    elif pair.entry is None and rule.min_docs is None and (prepared is None or docs < prepared):
+    elif not golds and pair.entry is None and rule.min_docs is None and (prepared is None or docs < prepared):
         note = f"{docs} of {prepared or 'an unknown number of'} docs were run"
         yield "unfinished", AlarmOccurrence(pair.name, note=note)
+
+
+def _count_other_golds(pair: TaskPair, sides: RunPair | None) -> int:
+    """The docs that are not paired, and whose prompt one doc of each run has: their right answers differ."""
+    paired: list[set[int]] = [{doc.doc_id for doc in side.docs} for side in sides] if sides else [set(), set()]
+    golds: list[dict[str | None, str]] = []
+    for runs, ids in zip((pair.baseline_runs, pair.candidate_runs), paired, strict=True):
+        counts = Counter(doc.sent_hash for doc in runs[0].docs)
+        alone = (doc for doc in runs[0].docs if doc.doc_id not in ids and counts[doc.sent_hash] == 1)
+        golds.append({doc.sent_hash: doc.gold for doc in alone})
+    return sum(golds[0][sent] != golds[1][sent] for sent in golds[0].keys() & golds[1].keys())
 
 
 def _add_breakdown(pair: TaskPair, baseline: Run, candidate: Run) -> TaskPair:
@@ -562,29 +606,53 @@ def _without_decision(pair: TaskPair, reason: str | None, *, kind: str = "alone"
 
 
 def _describe_differences(
-    baseline: Provenance, candidate: Provenance, pairs: Sequence[tuple[DocResult, ...]]
+    baseline: Provenance, candidate: Provenance, pairs: Sequence[tuple[DocResult, ...]], of_prompts: Sequence[str] = ()
 ) -> str | None:
-    """Name the difference, other than the model, that makes the comparison invalid; None if there is none."""
+    """Name the difference, other than the model, that makes the comparison invalid; None if there is none.
+
+    Args:
+        baseline, candidate: The runs.
+        pairs: The paired docs.
+        of_prompts: What differs between their prompts.
+    """
     prompts = sum(not a.shares_prompt_with(b) for a, b in pairs)
+    says_system = any(part.startswith(SYSTEM_MESSAGE) for part in of_prompts)
     harnesses = describe_harnesses(baseline, candidate)
     differences = [harnesses] if harnesses else []
-    differences += [f"{prompts:,} of {len(pairs):,} docs had another prompt in B"] if prompts else []
+    differences += [f"{prompts:,} of {len(pairs):,} docs had another prompt in B", *of_prompts] if prompts else []
     if None not in (baseline.shots, candidate.shots) and baseline.shots != candidate.shots:
         differences.append(f"{baseline.shots} shots in A, {candidate.shots} in B")
-    names = sorted({*baseline.decoding, *candidate.decoding})
-    settings: list[tuple[str, object, object]] = [
-        ("a chat template", baseline.chat_template, candidate.chat_template),
-        ("a system instruction", baseline.system_instruction, candidate.system_instruction),
-        *((name, baseline.decoding.get(name), candidate.decoding.get(name)) for name in names),
-    ]
     differences += [
-        f"{what}: {_format_setting(a)} in A, {_format_setting(b)} in B" for what, a, b in settings if a != b
+        change
+        for a, b in (
+            tuple(
+                {
+                    "a chat template": side.chat_template,
+                    "a system instruction": side.system_instruction and not says_system,
+                }
+                for side in (baseline, candidate)
+            ),
+            (_list_decoding(baseline, candidate), _list_decoding(candidate, baseline)),
+            _list_further_settings(baseline, candidate, may_differ=bool(prompts) or not pairs),
+        )
+        for change in describe_changes(a, b)
     ]
     return "; ".join(differences) or None
 
 
-def _format_setting(setting: object) -> str:
-    """A setting in a few words: ``none``, ``yes``, ``0.7``."""
-    if setting is None or isinstance(setting, bool):
-        return "yes" if setting else "none"
-    return f"{setting:g}" if isinstance(setting, float) else f"{setting!s:.60}"
+def _list_further_settings(
+    baseline: Provenance, candidate: Provenance, *, may_differ: bool
+) -> tuple[Mapping[str, object], Mapping[str, object]]:
+    """The settings of one harness that no other has; none where one side's are unknown. How examples are sent is a
+    setting only where prompts may differ."""
+    a, b = baseline.settings, candidate.settings
+    if a is None or b is None or baseline.harness != candidate.harness:
+        return {}, {}
+    idle = () if may_differ else (AS_MULTITURN,)
+    return {name: a[name] for name in a if name not in idle}, {name: b[name] for name in b if name not in idle}
+
+
+def _list_decoding(of: Provenance, other: Provenance) -> dict[str, object]:
+    """The settings of generation, with lm-eval's limit of tokens where the other has another."""
+    has_default = of.harness is None and "max_gen_toks" in other.decoding
+    return {**({"max_gen_toks": MAX_GEN_TOKS} if has_default else {}), **of.decoding}

@@ -32,7 +32,7 @@ from meta_eval.reports.task_tables import describe_run_effect
 from meta_eval.stats import Drop, Interval
 
 if TYPE_CHECKING:
-    from meta_eval.judge.decision import TaskDecision
+    from meta_eval.judge.decision import Alarm, TaskDecision
     from meta_eval.reports.report import Report, RunProvenance
 
 SCHEMA_VERSION = 1
@@ -42,6 +42,9 @@ NOT_COMPARED = "not compared"
 
 # Decisions from the best to the worst, as the summary lists them.
 _ORDER = ("SHIP", "UNDECIDED", "DON'T SHIP", NOT_COMPARED)
+
+# The alarm that stands beside the decision though it forbids nothing.
+_MODELS = "another model"
 
 # The metric of tool calls that fit the schema of their tool.
 _VALID_CALLS = "schema_accuracy"
@@ -197,9 +200,14 @@ def list_notes(baseline: str, candidates: Sequence[Candidate]) -> tuple[str, ...
             notes[whose, note[3:] if of_baseline else note.removeprefix("B: ")] = None
         reasons = candidate.report.decision.reasons
         for alarm in candidate.report.alarms:
-            if not alarm.veto and not any(reason.startswith(f"{alarm.kind}:") for reason in reasons):
-                notes[candidate.name, f"{alarm.kind}: {text.describe_alarm_tasks(alarm, 3)}".rstrip(": ")] = None
+            is_reason = alarm.kind == _MODELS or any(reason.startswith(f"{alarm.kind}:") for reason in reasons)
+            if not alarm.veto and not is_reason:
+                notes[candidate.name, _describe(alarm)] = None
     return tuple(f"{whose}: {note}" for whose, note in notes)
+
+
+def _describe(alarm: Alarm) -> str:
+    return f"{alarm.kind}: {text.describe_alarm_tasks(alarm, 3)}".rstrip(": ")
 
 
 def list_same_answers(names: Sequence[str], answers: Sequence[int | None]) -> tuple[str, ...]:
@@ -361,7 +369,8 @@ def _explain(source: CandidatesReport) -> Listing:
         elif candidate.report is not None:
             decision = candidate.report.decision
             advice = text.describe_repeats(decision.repeats_needed) if decision.outcome == "UNDECIDED" else None
-            reasons = [*decision.reasons, *([advice] if advice else []), *_list_undecided(candidate.report)]
+            others = [_describe(alarm) for alarm in candidate.report.alarms if alarm.kind == _MODELS and not alarm.veto]
+            reasons = [*decision.reasons, *others, *([advice] if advice else []), *_list_undecided(candidate.report)]
             items += [Item((candidate.name,), "; ".join(reasons), candidate.outcome)] if reasons else []
     of_two = any(len(report.runs) > 1 for _, report in source.compared)
     return Listing(tuple(items), "Why (A is the baseline, B the candidate)" if of_two else "Why")

@@ -82,19 +82,23 @@ def _sections(report: Report) -> Iterator[Section]:
         yield from named.evidence.make_sections(named.findings)
     yield Section("flips", flips.title, "Flips", (flips,))
     answers = task_tables.figure_mean_table(report)
-    yield Section("answers", answers.title, "Answers", (answers, *_costs(report)))
+    yield Section("answers", answers.title, "Answers", (answers, *_list_costs(report)))
     yield Section("subtasks", "Subtasks", "Subtasks", tuple(_subtasks(report)))
     yield Section("provenance", "Where these numbers come from", "Provenance", tuple(_provenance(report)))
     yield Section("samples", "Samples", "Samples", (Figure("samples", report),))
 
 
-def _costs(report: Report) -> Iterator[Listing]:
-    """What the answers cost, on a terminal; the other views have it with the rest of the provenance."""
+def _list_costs(report: Report) -> Iterator[Listing]:
+    """How long an answer took, and on a terminal what all cost, which the other views have with the provenance."""
+    seconds = [(run.label, f"{run.seconds:.2f}") for run in report.runs if run.seconds is not None]
     costs = [(run.label, text.format_cost(run.cost)) for run in report.runs if run.cost is not None]
-    of_two = report.document_type == "compare"
-    words = ", ".join(f"{label} {cost}" if of_two else cost for label, cost in costs)
-    items = (Item((), f"Cost: {words}, in the currency of the configured prices."),) if costs else ()
-    yield Listing(items, views=("terminal",))
+    time, cost = (
+        ", ".join(f"{label} {value}" if report.document_type == "compare" else value for label, value in values)
+        for values in (seconds, costs)
+    )
+    yield Listing((Item((), f"Seconds: {time}, the median of an answer."),) if seconds else ())
+    words = f"Cost: {cost}, in the currency of the configured prices."
+    yield Listing((Item((), words),) if costs else (), views=("terminal",))
 
 
 def _about_tasks(report: Report) -> Iterator[Listing]:

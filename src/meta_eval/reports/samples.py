@@ -21,6 +21,7 @@ from meta_eval.harness import doc_results, sample_parser
 from meta_eval.harness.doc_results import PerplexityParts
 from meta_eval.harness.scores import compute_scores
 from meta_eval.judge.decision import TaskDecision
+from meta_eval.judge.harness_alignment import read_prompt
 from meta_eval.reports.report import ShownAnswer, ShownSample
 
 Counter = Callable[[str], int]
@@ -91,7 +92,7 @@ def _sample(
         subtask=doc.subtask,
         doc=doc.doc_id,
         question_hash=doc.question_hash,
-        question=_question(_columns(sample)),
+        question=_question(sample),
         prompt=_prompt(sample),
         gold=doc.gold,
         answers=answers,
@@ -154,9 +155,12 @@ def _recorded(doc: Mapping[str, Any]) -> str | None:
     return "\n".join(f"{-cost}  {continuation}" for cost, continuation in zip(costs, continuations, strict=True))
 
 
-def _question(doc: Mapping[str, Any]) -> str:
-    """The question; of a dialog, which some subsets write as JSON, its last turn."""
-    question = str(doc.get("question") or "")
+def _question(sample: Mapping[str, Any]) -> str:
+    """The question; of a dialog, which some subsets write as JSON, its last turn. Of a doc without this column the
+    last of its texts in the prompt, else the end of the prompt."""
+    question = str(_columns(sample).get("question") or "")
+    if not question and (prompt := read_prompt(sample)):
+        return prompt.question if prompt.question != prompt.message else prompt.message.rpartition("\n\n")[2]
     if question.startswith('{"dialog"'):
         try:
             return str(parse_json(question)["dialog"][-1]["body"])

@@ -183,12 +183,14 @@ def make_score_table(report: Report) -> Table[Score]:
     """Each score with the published number that it is compared with, and what the baseline is from that."""
     published_word = report.published_label.split(" ")[0] or "published"
     has_baseline = any(_get_baseline_difference(score) is not None for task in report.tasks for score in task.scores)
+    of_two = report.document_type == "compare"
     hidden = {} if report.published_label else dict.fromkeys(("html", "markdown", "terminal"), "")
     columns: tuple[Column[Score], ...] = (
         Column("docs", "docs", lambda score: score.docs, text.format_count),
+        *([Column("score_of_baseline", "A", attrgetter("score_of_baseline"), text.format_percent)] if of_two else []),
         Column(
-            "score", "score", lambda score: score.value, text.format_percent, strong=True,
-            headings={"terminal": "B" if report.document_type == "compare" else "ours"},
+            "score", "B" if of_two else "score", lambda score: score.value, text.format_percent, strong=True,
+            headings={"terminal": "B" if of_two else "ours"},
         ),
         Column(
             "interval", f"{LEVEL_TEXT} interval", lambda score: score.interval, text.format_interval,

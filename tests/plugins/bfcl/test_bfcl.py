@@ -33,7 +33,8 @@ def write(
     root: Path, rights: Sequence[bool], *, model: str = "org_model", old: bool = False, results: Any = None
 ) -> Path:
     folder, beginning = ("", "gorilla_openfunctions_v1_test_") if old else ("non_live/", "BFCL_v4_")
-    rows = [result(number) for number in range(len(rights))] if results is None else results
+    own = [result(number) if right else result(number, result="no call") for number, right in enumerate(rights)]
+    rows = own if results is None else results
     wrong = [failure(number) for number, right in enumerate(rights) if not right]
     write_lines(root / "result" / model / f"{folder}{beginning}simple_result.json", rows)
     name = "simple_score.json" if old else f"{folder}{beginning}simple_score.json"
@@ -75,7 +76,7 @@ def test_tokens_of_turns_and_steps_are_added(tmp_path: Path) -> None:
 
 
 def test_tests_are_paired_by_their_ids(tmp_path: Path) -> None:
-    rows = [result(number) for number in range(39, -1, -1)]
+    rows = [result(number) if number % 4 else result(number, result="no call") for number in range(39, -1, -1)]
     a = write(tmp_path / "a", [True] * 40)
     b = write(tmp_path / "b", [number % 4 > 0 for number in range(40)], model="other", results=rows)
     (task,) = compare(a, b).tasks
@@ -179,3 +180,9 @@ def test_no_wrong_value_anywhere_ends_in_more_than_a_message(tmp_path: Path) -> 
     write_lines(results, [result(0), result(1)])
     rows = [head(2, 1), failure(1)]
     assert check_mutations(rows, lambda made: write_lines(score, made) and root, most_items=2, step=3) + refused > 5
+
+
+def test_native_calls_and_calls_as_text_are_not_alike(tmp_path: Path) -> None:
+    a = write(tmp_path / "a", [True, False], model="org_model-FC")
+    b = write(tmp_path / "b", [True, False], model="org_model")
+    assert "calls: native (FC) in A, as text in B" in compare(a, b).summary

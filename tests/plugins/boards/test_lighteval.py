@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from foreign_logs import list_unseen_settings, write_json
 from leaderboard import as_dataset, hub_of
 from noted import noted
 from packs import prepare, read_docs
@@ -21,6 +23,7 @@ from meta_eval import compare, report, verify
 from meta_eval.base.errors import UserError
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.pack.verify import Proof
+from meta_eval.plugins.boards.details_record import DetailsFormat
 
 OUTPUT = REPOSITORY / "tests" / "data" / "lighteval_outputs" / "0.13.0"
 MODEL = str(OUTPUT / "model")
@@ -151,3 +154,15 @@ def test_texts_that_were_sent_as_chat_messages_are_asked_as_chat(tmp_path: Path)
     assert read_manifest(pack).tasks["words_1"].asked_as == "chat"
     assert read_docs(pack, "words_1")[1]["prompt"] == '{"messages": [{"role": "user", "content": "Question 1"}]}'
     assert verify(pack).tasks["words_1"].status == "passed"
+
+
+def test_a_change_of_each_compared_setting_is_seen(tmp_path: Path) -> None:
+    (results,), (details,) = OUTPUT.rglob("results_*.json"), OUTPUT.rglob("details_letters*.parquet")
+
+    def write(name: str, config: Any) -> Path:
+        write_json(tmp_path / name / results.name, {"config_general": config})
+        shutil.copy(details, tmp_path / name)
+        return tmp_path / name
+
+    config = json.loads(results.read_text(encoding="utf-8"))["config_general"]
+    assert not list_unseen_settings(DetailsFormat.settings, config, write)

@@ -65,7 +65,8 @@ def test_the_first_form_is_read_and_its_answers_are_unknown_not_empty(tmp_path: 
 
 
 def test_problems_are_paired_by_their_ids(tmp_path: Path) -> None:
-    rows = [[program(plus="pass" if number % 4 else "fail")] for number in range(40)]
+    failing = {**program(plus="fail"), "solution": "def f():\n    return 2"}
+    rows = [[program() if number % 4 else failing] for number in range(40)]
     a, b = write_json(tmp_path / "a" / NAME, log([[program()]] * 40)), write_json(tmp_path / "b" / NAME, log(rows))
     tree = log(rows)
     tree["eval"] = dict(reversed(tree["eval"].items()))
@@ -141,3 +142,9 @@ def test_a_file_that_is_cut_off_is_one_message(tmp_path: Path, share: float) -> 
 def test_no_wrong_value_anywhere_ends_in_more_than_a_message(tmp_path: Path) -> None:
     tree = log([[program()]], pass_at_k={"base": {"pass@1": 1.0}})
     assert check_mutations(tree, lambda made: write_json(tmp_path / NAME, made), step=5) > 5
+
+
+def test_another_temperature_is_named(tmp_path: Path) -> None:
+    a = write_json(tmp_path / NAME, log([[program()]] * 2))
+    b = write_json(tmp_path / NAME.replace("0.0", "0.8"), log([[program()]] * 2))
+    assert "temperature: none in A, 0.8 in B" in compare(a, b).summary

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 import yaml
-from foreign_logs import BROKEN, check_mutations, refuse, write_json, write_lines
+from foreign_logs import BROKEN, check_mutations, list_unseen_settings, refuse, write_json, write_lines
 from packs import prepare, read_docs
 
 from meta_eval import compare, verify
 from meta_eval.base.errors import UserError
 from meta_eval.harness.lm_eval_run import TaskRun
 from meta_eval.pack.records.record_runs import read_any_run
+from meta_eval.plugins.evalscope.evalscope_format import EvalscopeFormat
 
 RUN = "20260102_030405"
 
@@ -280,3 +281,14 @@ def test_no_wrong_value_anywhere_ends_in_more_than_a_message(tmp_path: Path) -> 
     refused = check_mutations(prediction(1), write_one(predictions))
     write_lines(predictions, [prediction(1)])
     assert check_mutations(review(1), write_one(reviews)) + refused > 5
+
+
+def test_a_change_of_each_compared_setting_is_named(tmp_path: Path) -> None:
+    settings = {
+        name: place.replace("DATASET", "sums")
+        for name, place in {**EvalscopeFormat.settings, **EvalscopeFormat.grader_settings}.items()
+    }
+    assert not list_unseen_settings(
+        settings, {"generation_config": {"temperature": 0.5}, "dataset_args": {"sums": {}}},
+        lambda name, config: write(tmp_path / name, [review(1), review(2, 0.0)], config=config),
+    )  # fmt: skip

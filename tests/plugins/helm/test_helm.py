@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from foreign_logs import BROKEN, check_mutations, refuse, write_json
+from foreign_logs import BROKEN, check_mutations, list_unseen_settings, refuse, write_json
 from packs import prepare, read_docs
 
 from meta_eval import compare, verify
 from meta_eval.base.errors import UserError
 from meta_eval.harness.lm_eval_run import TaskRun
 from meta_eval.pack.records.record_runs import read_any_run
+from meta_eval.plugins.helm.helm_format import HelmFormat
 
 FOLDER = "mmlu:subject=sums,model=org_model"
 
@@ -230,3 +231,27 @@ def test_no_wrong_value_anywhere_ends_in_more_than_a_message(tmp_path: Path) -> 
     entries = [stats(0, 1.0)]
     refused += check_mutations(entries, lambda made: write_json(folder / "per_instance_stats.json", made).parent)
     assert refused > 10
+
+
+def test_a_change_of_each_compared_setting_is_named(tmp_path: Path) -> None:
+    def write_tree(name: str, tree: Any) -> Path:
+        folder = write(tmp_path / name / FOLDER, [1.0, 0.0])
+        write_json(folder / "run_spec.json", {"name": "mmlu", **tree})
+        state = {"adapter_spec": tree["adapter_spec"], "request_states": [request(0), request(1, " B")]}
+        write_json(folder / "scenario_state.json", state)
+        return folder
+
+    tree = {"adapter_spec": {"temperature": 0.5, "stop_sequences": ["\n"]}, "metric_specs": [{"class_name": "M"}]}
+    values = {"until": ["."], "metric_specs": [{"class_name": "N"}], "annotators": [{"class_name": "J"}]}
+    settings = {**HelmFormat.settings, **HelmFormat.grader_settings}
+    assert not list_unseen_settings(settings, tree, write_tree, values)
+
+
+def test_splits_of_a_run_are_subtasks_and_are_named(tmp_path: Path) -> None:
+    rows = [request(number, " A" if number % 2 else " B") for number in range(6)]
+    for row in rows[:2]:
+        row["instance"]["split"] = "valid"
+    run = read_any_run([write(tmp_path / FOLDER, [0.0, 1.0] * 3, requests=rows)])
+    (task,) = run.tasks.values()
+    assert [doc.subtask for doc in task.docs] == ["valid"] * 2 + ["test"] * 4
+    assert any("it has 2 splits (test 4, valid 2): each is a subtask" in note for note in run.notes)

@@ -10,19 +10,27 @@ import pytest
 from command import cli
 from foreign_logs import write_json
 from plugged import need
+from runs import sample, write_lines, write_run
 
 from meta_eval import compare
 from meta_eval.errors import UserError
+from meta_eval.judge.gate import Gate
+from meta_eval.judge.judging_options import JudgingOptions
 
 
-def inspect_log(path: Path, right: set[int], *, metric: str = "match", hint: str = "", task: str = "sums") -> Path:
+def inspect_log(
+    path: Path, right: set[int], *, metric: str = "match", hint: str = "", task: str = "sums", system: str = "",
+    target: str = "7",
+) -> Path:  # fmt: skip
     samples = []
     for number in range(60):
         question = f"{hint}What is {number} and 7 modulo {number}?"
         asked = {"role": "user", "content": question, "source": "input", "id": f"m{number}"}
+        before = [{"role": "system", "content": system}] if system else []
         said = {"role": "assistant", "content": "7" if number in right else "8", "source": "generate"}
         samples.append({
-            "id": number, "epoch": 1, "input": question, "target": "7", "messages": [asked, said],
+            "id": number, "epoch": 1, "input": [*before, asked] if system else question,
+            "target": target.format(number), "messages": [*before, asked, said],
             "output": {"choices": [{"message": said, "stop_reason": "stop"}], "usage": {"output_tokens": 3}},
             "scores": {metric: {"value": "C" if number in right else "I", "answer": "7"}},
             "metadata": {}, "model_usage": {},
@@ -76,12 +84,39 @@ def test_two_harnesses_are_an_invalid_comparison_that_names_both_graders(tmp_pat
     assert cli("compare", a, b, "--max-drop", "1").returncode == 2
 
 
-def test_where_prompts_differ_too_the_docs_are_counted(tmp_path: Path) -> None:
+def test_questions_with_another_system_message_are_paired_without_a_decision(tmp_path: Path) -> None:
     a = inspect_log(tmp_path / "a.json", set(range(50)))
-    with pytest.raises(UserError, match=r"no doc in common|had another prompt") as caught:
-        found = compare(a, inspect_log(tmp_path / "b.json", set(range(50)), hint="Think. "))
-        raise UserError(found.summary)
-    assert "Traceback" not in str(caught.value)
+    b = inspect_log(tmp_path / "b.json", set(range(20)), system="Be careful.")
+    found = compare(a, b, options=JudgingOptions(gate=Gate()))
+    said = "runs not alike: sums (60 of 60 docs had another prompt in B; system message: none in A, Be careful. in B)"
+    assert found.decision.reasons[0] == said and found.exit_code == 2
+    (task,) = found.tasks
+    assert (task.docs, task.drop.baseline, task.drop.candidate) == (60, pytest.approx(50 / 60), pytest.approx(20 / 60))
+
+
+def test_questions_in_other_words_are_paired_by_number_and_gold_where_golds_differ(tmp_path: Path) -> None:
+    a = inspect_log(tmp_path / "a.json", set(range(50)), target="gold {}")
+    found = compare(a, inspect_log(tmp_path / "b.json", set(range(20)), hint="Think. ", target="gold {}"))
+    assert found.tasks[0].docs == 60
+    assert "last message: What is 0 and 7 modulo 0? in A, Think. What is 0 and 7 modulo 0? in B" in found.summary
+    one_gold = [inspect_log(tmp_path / f"{name}.json", {1}, hint=hint) for name, hint in (("c", ""), ("d", "Think. "))]
+    with pytest.raises(UserError, match="no doc in common"):
+        compare(*one_gold)
+
+
+def test_a_doc_of_lm_eval_is_paired_by_the_question_that_stands_in_its_prompt(tmp_path: Path) -> None:
+    rows = []
+    for number in range(59, -1, -1):
+        question = f"What is {number} and 7 modulo {number}?"
+        doc = {"question": question, "answer": "7"}
+        rows.append(sample(59 - number, float(number < 20), None, None, "exact_match", "none", doc))
+        rows[-1]["arguments"]["gen_args_0"]["arg_0"] = f"Answer in a word. {question}"
+    folder = write_run(tmp_path / "b", [1.0] * 20 + [0.0] * 40, task="sums", metric="exact_match", filters=("none",))
+    (path,) = folder.glob("samples_*")
+    write_lines(path, rows)
+    found = compare(inspect_log(tmp_path / "a.json", set(range(50))), folder)
+    (task,) = found.tasks
+    assert (task.docs, task.drop.candidate) == (60, pytest.approx(20 / 60))
 
 
 def test_several_tasks_without_a_common_name_are_one_message(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import struct
 import zipfile
 import zlib
@@ -12,13 +13,17 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from foreign_logs import BROKEN, check_mutations, refuse, write_json
+from foreign_logs import BROKEN, check_mutations, list_unseen_settings, refuse, write_json
+from marks import each
 from packs import prepare, read_docs
 
 from meta_eval import compare, verify
 from meta_eval.base.errors import UserError
 from meta_eval.harness.lm_eval_run import TaskRun
+from meta_eval.pack.records.format import Place, Reading
 from meta_eval.pack.records.record_runs import read_any_run
+from meta_eval.plugins.inspect_ai.inspect_format import InspectFormat
+from meta_eval.reports.samples import read_samples
 
 MODEL = "org/model"
 
@@ -168,7 +173,7 @@ def test_attachments_stand_for_texts_and_reasoning_is_no_answer(tmp_path: Path) 
 
 def test_docs_are_paired_by_content_whatever_their_ids_and_order(tmp_path: Path) -> None:
     a = write(tmp_path / "a.eval", log([sample(number) for number in range(1, 41)]))
-    rows = [sample(number, "I" if number % 4 == 0 else "C") for number in range(40, 0, -1)]
+    rows = [sample(number) if number % 4 else sample(number, "I", answer="8") for number in range(40, 0, -1)]
     b = write(tmp_path / "b.eval", log([{**row, "id": f"id-{row['id']}"} for row in rows]))
     (task,) = compare(a, b).tasks
     assert task.docs == 40 and task.drop is not None and task.drop.value == pytest.approx(0.25)
@@ -247,9 +252,56 @@ def test_a_log_of_exact_answers_becomes_a_pack(tmp_path: Path) -> None:
 
 
 def test_a_log_that_another_grader_judged_becomes_no_pack(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.eval", log([sample(1, answer="It is 7.")], mean=1.0))
+    path = write(tmp_path / "a.eval", log([sample(1, answer="It is 8.")], mean=1.0))
     with pytest.raises(UserError, match="was graded by inspect_ai .*which meta-eval does not run"):
         prepare(tmp_path / "pack", "recorded", evals_dataset=str(path), backend="chat")
+
+
+# By scorer and its options: answers to the target 7 or 1000, and whether inspect_ai 0.3.285 finds them right.
+MATCHED: list[tuple[str, dict[str, Any], str, dict[str, bool]]] = [
+    ("match", {}, "7", {"It is 7.": True, "7 it is": False, "17": True, "7\n": True, "": False}),
+    ("match", {"location": "begin"}, "Seven", {"seven, I say": True, "'Seven'": True, "I say seven": False}),
+    ("match", {"location": "any", "ignore_case": False}, "Seven", {"I say Seven here": True, "seven": False}),
+    ("match", {"location": "exact"}, "7", {"(7)": True, "7 or 8": False}),
+    ("match", {"numeric": True}, "1,000", {"It is $1000.": True, "**1000.0**": True, "1000 of 2000": False, "21000": False}),
+    ("match", {"numeric": True, "location": "begin"}, "7", {"Not 8 but 7": False, "7 and not 8": True, "seven": False}),
+    ("match", {"numeric": True, "location": "any"}, "7", {"8, 7, 6": True, "77": False, "7!": True}),
+    ("match", {"numeric": True, "location": "exact"}, "7", {"7.0": True, "It is 7": False}),
+    ("match", {"numeric": True}, "none", {"There are none.": True, "none at all": False}),
+    ("includes", {}, "Seven", {"it is SEVEN!": True, "7": False}),
+    ("includes", {"ignore_case": False}, "Seven ", {"Seven it is": True, "seven it is": False, "Seven": False}),
+]  # fmt: skip
+
+
+@each("scorer, options, target, answers", MATCHED)
+def test_a_log_of_match_or_includes_becomes_a_pack(
+    tmp_path_factory: pytest.TempPathFactory,
+    scorer: str,
+    options: dict[str, Any],
+    target: str,
+    answers: dict[str, bool],
+) -> None:
+    rows = [
+        sample(number, answer=text, target=target, scores={scorer: {"value": "C" if right else "I", "answer": text}})
+        for number, (text, right) in enumerate(answers.items())
+    ]
+    tree = log(rows, mean=sum(answers.values()) / len(answers))
+    tree["results"]["scores"][0] |= {"name": scorer, "scorer": scorer, "params": options}
+    folder = tmp_path_factory.mktemp("matched")
+    record = InspectFormat().open_run(Place("a", write(folder / "a.json", tree)), None, ("recorded",))
+    recorded = record.read("tests_sums", Reading(folder))
+    assert [row.metrics for row in recorded.rows.rows] == [
+        {recorded.specs[0]: float(right)} for right in answers.values()
+    ]
+    assert record.grader("tests_sums", recorded, Reading(folder)).primary_metric == recorded.specs[0]
+
+
+def test_the_pack_of_a_log_of_match_gives_its_verdicts_again(tmp_path: Path) -> None:
+    rows = [sample(1, answer="It is 7."), sample(2, "I", answer="7 or 8"), sample(3, answer="I say 7")]
+    path = write(tmp_path / "a.eval", log(rows, mean=2 / 3))
+    proof = verify(prepare(tmp_path / "pack", "recorded", evals_dataset=str(path), backend="chat"))
+    (task,) = proof.tasks.values()
+    assert (proof.passed, task.tallies and task.tallies.total.agreed) == (True, 3)
 
 
 def test_a_log_of_an_agent_becomes_no_pack(tmp_path: Path) -> None:
@@ -408,3 +460,80 @@ def write_zstd(path: Path, tree: dict[str, Any]) -> Path:
     end = struct.pack("<4sHHHHIIH", b"PK\5\6", 0, 0, len(members), len(members), len(index), len(body), 0)
     path.write_bytes(body + index + end)
     return path
+
+
+def test_a_change_of_each_compared_setting_is_named(tmp_path: Path) -> None:
+    tree = log([sample(1), sample(2, "I", answer="8")], mean=0.5)
+    tree["plan"]["config"]["temperature"] = 0.5
+    tree["plan"]["steps"] = [{"solver": "react", "params": {"attempts": 2}}]
+    scores = [{"name": "match", "scorer": "match", "params": {"numeric": True}, "metrics": {}}]
+    values = {"until": ["A:"], "solver": [{"solver": "react", "params": {"attempts": 3}}], "scorer": scores,
+              "task_args": {"level": 2}, "model_roles": {"critic": {"model": "org/critic"}}, "judge": {"model": "org/judge"},
+              "sandbox": {"type": "docker"}}  # fmt: skip
+    assert not list_unseen_settings(
+        {**InspectFormat.settings, **InspectFormat.grader_settings},
+        tree, lambda name, made: write(tmp_path / name / "a.json", made), values,
+    )  # fmt: skip
+
+
+def test_a_model_that_grades_itself_is_another_judge_than_another_model(tmp_path: Path) -> None:
+    paths = []
+    for model in ("org/a", "org/b"):
+        tree = log([sample(1), sample(2)], mean=1.0)
+        tree["eval"]["model"], tree["results"]["scores"][0]["scorer"] = model, "model_graded_qa"
+        paths.append(write(tmp_path / f"{model}.json", tree))
+    assert "judge: org/a in A, org/b in B" in compare(*paths).summary
+    for path, model in zip(paths, ("org/a", "org/b"), strict=True):
+        tree["eval"]["model"], tree["results"]["scores"][0]["params"] = model, {"model": "org/judge"}
+        write(path, tree)
+    assert "judge: " not in compare(*paths).summary
+
+
+def test_a_key_among_the_arguments_of_a_task_is_not_shown(tmp_path: Path) -> None:
+    paths = []
+    for key in ("one", "two"):
+        tree = log([sample(1), sample(2)])
+        tree["eval"]["task_args"] = {"api_key": key, "level": key}
+        paths.append(write(tmp_path / f"{key}.json", tree))
+    summary = compare(*paths).summary
+    assert "task_args.level: one in A, two in B" in summary and "api_key" not in summary
+
+
+@pytest.mark.parametrize(
+    ("given", "mean", "said"),
+    [
+        ([1, *[0] * 8, None], 0.1, "0.1000, and its verdicts give 0.1111 (1 of 10 answers without a verdict count as 0 in the log)"),
+        ([-1.0, -0.5], 0.0, "0.0000, and its verdicts give -0.7500 (the log clips its mean to 0 to 1)"),
+        ([1, -1.0], 0.5, "0.5000, and its verdicts give 0.0000 (the log clips each verdict to 0 to 1)"),
+        ([1, 0], 0.3, "0.3000, and its verdicts give 0.5000: these count"),
+        ([1, 0], 50.0, None),
+    ],
+)  # fmt: skip
+def test_a_mean_that_verdicts_do_not_give_is_noted_with_its_reason(
+    tmp_path: Path, given: list[float | None], mean: float, said: str | None
+) -> None:
+    rows = [sample(number, value) for number, value in enumerate(given)]
+    notes = [
+        note
+        for note in read_any_run([write(tmp_path / "a.json", log(rows, mean=mean))]).notes
+        if "its log says" in note
+    ]
+    assert (said in notes[0]) if said else not notes
+
+
+def test_a_mean_over_answers_where_docs_have_several_is_explained(tmp_path: Path) -> None:
+    rows = [sample(1), sample(1, epoch=2), sample(1, epoch=3), sample(2, "I")]
+    (note,) = read_any_run([write(tmp_path / "a.json", log(rows, mean=0.75))]).notes
+    assert "0.7500, and its verdicts give 0.5000 (over 4 answers in the log, over 2 docs here)" in note
+
+
+def test_a_refusal_of_prepare_names_log_and_task(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.json", log([sample(1, "I")], mean=0.0))
+    with pytest.raises(UserError, match=re.escape(f"{path}, tests_sums: was graded by inspect_ai (inspect_ai match)")):
+        prepare(tmp_path / "pack", "recorded", evals_dataset=str(path))
+
+
+def test_the_page_shows_the_question_of_a_log(tmp_path: Path) -> None:
+    paths = [write(tmp_path / name, log([sample(1), sample(2)])) for name in ("a.json", "b.json")]
+    (a, b) = read_samples(compare(*paths).tasks)
+    assert (a.question, b.question) == ("What is 1 and 7 modulo 1?", "What is 2 and 7 modulo 2?")

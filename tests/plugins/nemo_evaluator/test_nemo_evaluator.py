@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from foreign_logs import BROKEN, check_mutations, refuse, write_json, write_lines
+from foreign_logs import BROKEN, check_mutations, list_unseen_settings, refuse, write_json, write_lines
 from packs import prepare
 
 from meta_eval import compare
 from meta_eval.base.errors import UserError
 from meta_eval.harness.lm_eval_run import TaskRun
 from meta_eval.pack.records.record_runs import read_any_run
+from meta_eval.plugins.nemo_evaluator.nemo_format import NemoFormat
 
 
 def result(number: int, reward: float = 1.0, repeat: int = 0, **others: Any) -> dict[str, Any]:
@@ -162,3 +163,10 @@ def test_what_a_run_has_graded_so_far_is_no_second_run_and_no_result(tmp_path: P
     (folder / "results.jsonl").unlink()
     with pytest.raises(UserError, match="unfinished"):
         read_any_run([folder])
+
+
+def test_a_change_of_each_compared_setting_is_named(tmp_path: Path) -> None:
+    assert not list_unseen_settings(
+        {**NemoFormat.settings, **NemoFormat.grader_settings}, {"config": {"temperature": 0.5}},
+        lambda name, tree: write(tmp_path / name, [result(1), result(2, 0.0)], **tree["config"]),
+    )  # fmt: skip

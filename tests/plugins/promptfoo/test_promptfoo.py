@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from foreign_logs import BROKEN, check_mutations, refuse, write_json, write_lines
+from foreign_logs import BROKEN, check_mutations, list_unseen_settings, refuse, write_json, write_lines
 from packs import prepare, read_docs
 
 from meta_eval import compare, verify
 from meta_eval.base.errors import UserError
 from meta_eval.harness.lm_eval_run import TaskRun
 from meta_eval.pack.records.record_runs import read_any_run
+from meta_eval.plugins.promptfoo.promptfoo_format import PromptfooFormat
 
 
 def result(number: int, passed: bool = True, *, provider: str = "openai:gpt", **others: Any) -> dict[str, Any]:
@@ -225,3 +226,15 @@ def test_a_file_that_is_cut_off_is_one_message(tmp_path: Path, share: float) -> 
 def test_no_wrong_value_anywhere_ends_in_more_than_a_message(tmp_path: Path) -> None:
     tree = log([result(1), result(2)], providers=[{"id": "openai:gpt", "config": {"temperature": 1}}])
     assert check_mutations(tree, lambda made: write_json(tmp_path / "a.json", made)) > 10
+
+
+def test_a_change_of_each_compared_setting_is_named(tmp_path: Path) -> None:
+    tree = log([result(1), result(2, False)], providers=[{"id": "openai:gpt", "config": {"temperature": 0.5}}])
+    assert not list_unseen_settings(
+        {**PromptfooFormat.settings, **PromptfooFormat.grader_settings}, tree,
+        lambda name, made: write_json(tmp_path / name / "a.json", made),
+    )  # fmt: skip
+    rows = [result(1), result(2, False)]
+    a = write(tmp_path / "a.json", rows)
+    rows[0]["testCase"]["assert"].append({"type": "llm-rubric", "value": "is polite", "provider": "openai:judge"})
+    assert "llm-rubric by openai:judge" in compare(a, write(tmp_path / "b.json", rows)).summary

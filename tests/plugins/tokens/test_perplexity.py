@@ -250,3 +250,11 @@ def test_the_interval_holds_the_true_shift_of_correlated_chunks(tmp_path: Path) 
         bounds = report(tmp_path, logs.write_table(text))["comparison"]["shift"]["interval"]
         missed += not bounds["lower"] <= 0.02 <= bounds["upper"]
     assert missed <= 12
+
+
+def test_two_logs_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> None:
+    for folder, values in (("q4", TEXT.copy), ("f16", TEXT.base)):
+        (tmp_path / folder / "run").mkdir(parents=True)
+        write(tmp_path / folder / "run" / "ppl.log", logs.write_plain(values))
+    ran = cli("fidelity", "q4/run/ppl.log", "--baseline", "f16/run/ppl.log", cwd=tmp_path)
+    assert "q4/run/ppl.log beside f16/run/ppl.log" in ran.stdout

@@ -13,9 +13,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from meta_eval.base.errors import DataError
+from meta_eval.base.errors import DataError, locating
 from meta_eval.base.hashing import hash_pieces, hash_text
 from meta_eval.pack.manifest import RecordEntry
 from meta_eval.pack.records.recorded_docs import RecordedDoc, RecordedDocs, format_doc
@@ -142,8 +142,14 @@ class RecordedTask:
     """Data that the format keeps for its own `Record.grader`."""
 
     grader: str | None = None
-    """The record's own grader in words, with its settings; None if unknown. Two records with other words were graded in
-    another way."""
+    """The record's own grader in words; None if unknown. Two records with other words were graded in another way."""
+
+    settings: Mapping[str, Any] | None = None
+    """The values of `RecordFormat.settings`, without those of generation; None if unknown. Another value makes a
+    comparison invalid."""
+
+    grader_settings: Mapping[str, Any] = field(default_factory=dict)
+    """The values of `RecordFormat.grader_settings`. Two records with other values were graded in another way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +211,13 @@ class RecordFormat(ABC):
 
     words: ClassVar[tuple[str, ...]] = ()
     """Words of ``evals_dataset`` that it reads and that are no place, such as ``sample``."""
+
+    settings: ClassVar[Mapping[str, str]] = {}
+    """The settings of its runs that a comparison compares, beside the prompts: the name in a report, and the place in
+    the files, such as ``eval.config.message_limit``. Another value of one asks something else."""
+
+    grader_settings: ClassVar[Mapping[str, str]] = {}
+    """The settings of its graders that a comparison compares, likewise. Another value of one grades in another way."""
 
     holds_runs: ClassVar[bool] = True
     """Whether it opens runs, which ``baseline`` may name."""
@@ -286,6 +299,19 @@ class TextAnswer:
     """Its subtask; None if the task has none."""
 
 
+def check_texts(answer: object, names: Sequence[str]) -> None:
+    """Check that a format gave a text for each of these: a missing column is often None.
+
+    Raises:
+        DataError: It gave something else.
+    """
+    for name in names:
+        value = getattr(answer, name)
+        if not isinstance(value, str):
+            found = "has no" if value is None else f"has {value!r:.40} as"
+            raise DataError(f"{found} {name}", hint=f"A row needs a text as {name}: look at its columns")
+
+
 class TextRecord(Record):
     """A recorded run that consists of texts only: prompt, answer and gold.
 
@@ -314,8 +340,10 @@ class TextRecord(Record):
         if not answers:
             raise DataError("holds no answer", where=where)
         for number, answer in enumerate(answers):
-            if not answer.prompt:
-                raise DataError("has an empty prompt", where=f"{where}, doc {number}")
+            with locating(f"{where}, doc {number}"):
+                check_texts(answer, ("prompt", "answer", "gold"))
+                if not answer.prompt:
+                    raise DataError("has an empty prompt")
         rows = list(map(_row, answers))
         prompts = Counter(row.prompt for row in rows)
         repeated = len(rows) - len(prompts)

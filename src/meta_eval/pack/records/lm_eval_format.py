@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from meta_eval.base.inputs import is_pointer
 from meta_eval.harness.doc_results import ResultsError
@@ -20,6 +20,15 @@ class LmEvalFormat(RecordFormat):
 
     name = "lm-eval"
     reads = "`lm_eval --log_samples` output"
+    settings: ClassVar[Mapping[str, str]] = {
+        "shots": "n-shot.TASK", "fewshot_as_multiturn": "fewshot_as_multiturn", "chat template": "chat_template",
+        "system instruction": "system_instruction", "generation_kwargs": "configs.TASK.generation_kwargs",
+        "gen_kwargs": "config.gen_kwargs",
+    }  # fmt: skip
+    grader_settings: ClassVar[Mapping[str, str]] = {
+        "task version": "versions.TASK", "lm-eval": "lm_eval_version", "metric": "configs.TASK.metric_list",
+        "filter": "configs.TASK.filter_list", "process_results": "configs.TASK.process_results",
+    }  # fmt: skip
 
     def detect(self, place: Place) -> float:
         # Folders of other formats, such as details, also hold results of lm-eval's form.

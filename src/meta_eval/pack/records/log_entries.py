@@ -163,6 +163,21 @@ class LogEntry:
             LogEntry.of(value, f"{self.where}, {name} {number}") for number, value in enumerate(self.find_list(name))
         ]
 
+    def find_settings(self, places: Mapping[str, str]) -> dict[str, Any]:
+        """The values at places inside it, by name; none of what is missing or null.
+
+        Args:
+            places: By name a place: members with dots between, such as ``config.message_limit``.
+        """
+        values = {name: self._find_value(place) for name, place in places.items()}
+        return {name: value for name, value in values.items() if value is not None}
+
+    def _find_value(self, place: str) -> Any:
+        value: Any = self.tree
+        for member in place.split("."):
+            value = value.get(member) if isinstance(value, dict) else None
+        return value
+
     def refuse(self, name: str, value: object, what: str) -> DataError:
         """The error of a member that is not what it must be."""
         shown = _name_type(value) if isinstance(value, dict | list) else quoted(value)

@@ -10,10 +10,12 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from meta_eval.base.assets.details.details_scoring import exact_match
+from meta_eval.base.assets.details.text_matching import text_match
 from meta_eval.base.display import one_line, plural, quoted
 from meta_eval.base.errors import DataError, SourceError
 from meta_eval.base.hashing import hash_pieces, hash_text
@@ -21,13 +23,14 @@ from meta_eval.base.inputs import format_json, parse_json
 from meta_eval.base.pack_names import is_name, join_names
 from meta_eval.base.thresholds import SAME_VALUE
 from meta_eval.pack.manifest import RecordEntry
-from meta_eval.pack.records.format import ALL, Grader, Reading, Record, RecordedScore, RecordedTask
+from meta_eval.pack.records.format import ALL, Grader, Reading, Record, RecordedScore, RecordedTask, check_texts
 from meta_eval.pack.records.recorded_docs import RecordedDoc, RecordedDocs, format_chat_body, format_doc
 from meta_eval.pack.records.task_code import make_grader_code
 from meta_eval.stats import mean
 
-# What the shipped grader of exact matches calls its verdict.
-_EXACT = "em,none"
+# The shipped graders of texts, by what they call their verdict.
+_EXACT, _MATCH = "em,none", "match,none"
+_GRADERS = {_EXACT: "exact_match", _MATCH: "text_match"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +110,14 @@ class LoggedTask:
     """How far ``scores`` may be from the means of the verdicts."""
 
     grader: str | None = None
-    """The harness's grader in words, with its settings; None if unknown."""
+    """The harness's grader in words; None if unknown."""
+
+    settings: Mapping[str, Any] | None = None
+    """The settings that change what was asked, without those of generation: see `RecordFormat.settings`. None if
+    unknown."""
+
+    grader_settings: Mapping[str, Any] = field(default_factory=dict)
+    """The settings of the grader: see `RecordFormat.grader_settings`."""
 
     version: str | None = None
     """The task's version; None if unknown."""
@@ -124,6 +134,10 @@ class LoggedTask:
     has_stable_keys: bool = False
     """Whether a key names the same question in every run. Keys then tell questions apart whose content is the same,
     which are otherwise paired in their order."""
+
+    matching: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By metric how it looks for the right answer, as the shipped grader ``text_match`` reads it: ``location``,
+    ``ignore_case`` and ``numeric``. None of metrics that do something else."""
 
     obstacle: str | None = None
     """Why it cannot be asked again, a clause; None if nothing is known to prevent it."""
@@ -200,31 +214,62 @@ class LogRecord(Record):
             specs=[f"{name},none" for name in dict.fromkeys(name for some in graded for name in some[0].verdicts)],
             about=logged,
             grader=logged.grader,
+            settings=logged.settings,
+            grader_settings=logged.grader_settings,
         )  # fmt: skip
         recorded.warnings = [*_list_warnings(logged, docs, counts), *self._compare_scores(recorded, logged)]
         if reading.output_type is None:
-            _take_exact_match(recorded, f"{metric},none", is_chat, logged)
+            _take_grader(recorded, f"{metric},none", is_chat, logged)
         return recorded
 
     def grader(self, task: str, recorded: RecordedTask, reading: Reading) -> Grader:  # noqa: ARG002
-        return Grader(make_grader_code("exact_match", task), _EXACT)
+        (metric_key,) = recorded.specs
+        return Grader(make_grader_code(_GRADERS[metric_key], task), metric_key)
 
     def _compare_scores(self, recorded: RecordedTask, logged: LoggedTask) -> list[str]:
-        """Take the log's own means that its verdicts give; of each other a warning."""
+        """Take the log's own means that its verdicts give, also as percents; of each other a warning."""
         rows, warnings, scores = recorded.rows.rows, [], {}
         for metric, value in logged.scores.items():
             key = f"{_clean_metric(metric)},none"
             values = [row.metrics[key] for row in rows if row.metrics and key in row.metrics]
             if not values:
                 continue
-            if math.isclose(mean(values), value, abs_tol=max(SAME_VALUE, logged.rounding)):
+            tolerance = max(SAME_VALUE, logged.rounding)
+            if any(math.isclose(scale * mean(values), value, abs_tol=scale * tolerance) for scale in (1, 100)):
                 scores[key] = RecordedScore(mean(values))
             else:
+                reasons = (
+                    why for other, why in _list_other_means(metric, values, logged) if abs(other - value) <= tolerance
+                )
+                why = next(reasons, None)
                 warnings.append(
-                    f"its log says {metric} {value:.4f}, and its verdicts give {mean(values):.4f}: these count"
+                    f"its log says {metric} {value:.4f}, and its verdicts give {mean(values):.4f}"
+                    f"{f' ({why})' if why else ''}: these count"
                 )
         recorded.scores = scores
         return warnings
+
+
+def _list_other_means(metric: str, values: Sequence[float], logged: LoggedTask) -> Iterator[tuple[float, str]]:
+    """Means that a harness may write instead of that of its docs, each with how it comes about.
+
+    Args:
+        metric: The metric.
+        values: Its value of each doc.
+        logged: The task.
+    """
+    of_answers = [
+        answer.verdicts[metric] for answer in logged.answers if not answer.fault and metric in answer.verdicts
+    ]
+    count, without = len(logged.answers), len(logged.answers) - len(of_answers)
+    if without:
+        yield sum(of_answers) / count, f"{without} of {plural(count, 'answer')} without a verdict count as 0 in the log"
+    yield (
+        mean(of_answers),
+        f"over {plural(len(of_answers), 'answer')} in the log, over {plural(len(values), 'doc')} here",
+    )
+    yield min(1.0, max(0.0, mean(values))), "the log clips its mean to 0 to 1"
+    yield mean([min(1.0, max(0.0, value)) for value in values]), "the log clips each verdict to 0 to 1"
 
 
 def _find_main_metric(answers: Sequence[LoggedAnswer]) -> str | None:
@@ -241,6 +286,7 @@ def _group(answers: Sequence[LoggedAnswer]) -> list[list[LoggedAnswer]]:
     """
     docs: dict[str, dict[int, LoggedAnswer]] = {}
     for answer in answers:
+        check_texts(answer, ("key", "gold"))
         others = docs.setdefault(answer.key, {})
         if answer.repeat in others:
             raise DataError(f"holds {quoted(answer.key)} twice", hint="Use the log of one run, as it was written")
@@ -324,13 +370,13 @@ def _list_warnings(logged: LoggedTask, docs: Sequence[Sequence[LoggedAnswer]], c
     return warnings
 
 
-def _take_exact_match(recorded: RecordedTask, metric_key: str, is_chat: set[bool], logged: LoggedTask) -> None:
-    """Grade by exact match, as a pack can; the recorded verdicts must be the same.
+def _take_grader(recorded: RecordedTask, metric_key: str, is_chat: set[bool], logged: LoggedTask) -> None:
+    """Grade by exact match, else as the log matched texts: a pack can do both. The recorded verdicts must be the same.
 
     Raises:
         SourceError: They are not, or the log does not say what was sent.
     """
-    rows, verdicts = recorded.rows.rows, []
+    rows = recorded.rows.rows
     hint = "`meta-eval compare` reads its verdicts; for a pack, record the task with `lm_eval --log_samples`"
     if logged.obstacle:
         raise SourceError(f"cannot be asked again: {logged.obstacle}", hint=hint)
@@ -343,17 +389,33 @@ def _take_exact_match(recorded: RecordedTask, metric_key: str, is_chat: set[bool
     for row in rows:
         if is_chat == {False}:
             format_chat_body(parse_json(row.prompt)["messages"])
-        answers = row.responses[0] if row.responses else []
         golds = [row.gold, *row.doc.pop("other_golds", ())]
-        is_right = float(bool(answers[0]) and answers[0].strip() in [gold.strip() for gold in golds])
-        if len(answers) > 1 or (row.metrics or {}).get(metric_key) != is_right:
-            grader = f" ({logged.grader:.200})" if logged.grader else ""
-            raise SourceError(
-                f"was graded by {logged.harness}{grader}, which meta-eval does not run: an exact match with the right "
-                "answer does not give the recorded verdicts",
-                hint=hint,
-            )
         row.doc = {**row.doc, "query": row.prompt, "gold": row.gold, "golds": golds}
-        row.metrics = {_EXACT: is_right}
-        verdicts.append(is_right)
-    recorded.specs, recorded.scores = [_EXACT], {_EXACT: RecordedScore(mean(verdicts))}
+    recorded_verdicts = [(row.metrics or {}).get(metric_key) for row in rows]
+    matching = logged.matching.get(metric_key.removesuffix(",none"))
+    graders: list[tuple[str, Mapping[str, Any]]] = [(_EXACT, {}), *([(_MATCH, matching)] if matching else [])]
+    for spec, settings in graders:
+        verdicts = [_grade({**row.doc, **settings}, row.responses or [], spec) for row in rows]
+        if verdicts == recorded_verdicts:
+            break
+    else:
+        grader = f" ({logged.grader:.200})" if logged.grader else ""
+        raise SourceError(
+            f"was graded by {logged.harness}{grader}, which meta-eval does not run: an exact match with the right "
+            f"answer {'or a match of texts ' if matching else ''}does not give the recorded verdicts",
+            hint=hint,
+        )
+    for row, verdict in zip(rows, verdicts, strict=True):
+        row.doc |= settings
+        row.metrics = {spec: verdict}
+    recorded.specs, recorded.scores = [spec], {spec: RecordedScore(mean(verdicts))}
+
+
+def _grade(doc: Mapping[str, Any], responses: Sequence[Sequence[str]], spec: str) -> float:
+    """The verdict of a shipped grader on the only answer to a doc; NaN where there are several."""
+    answers = responses[0] if responses else ()
+    if len(answers) != 1:
+        return math.nan
+    if spec == _EXACT:
+        return exact_match(dict(doc), list(answers))["em"]
+    return text_match(dict(doc), list(answers))["match"]

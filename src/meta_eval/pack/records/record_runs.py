@@ -232,7 +232,7 @@ def _make_results(name: str, recorded: RecordedTask) -> dict[str, Any]:
     """The record's scores and settings, as a results file has them."""
     entry, rows = recorded.entry, recorded.rows
     metrics = dict.fromkeys(key.partition(",")[0] for row in rows.rows for key in row.metrics or ())
-    grader = {"grader": recorded.grader} if recorded.grader else {}
+    grader = {**recorded.grader_settings, **({"grader": recorded.grader} if recorded.grader else {})}
     tree: dict[str, Any] = {
         "results": {name: {key: score.value for key, score in recorded.scores.items() if score.is_mean}},
         "configs": {
@@ -240,7 +240,8 @@ def _make_results(name: str, recorded: RecordedTask) -> dict[str, Any]:
                 "task": name,
                 "output_type": recorded.output_type,
                 "generation_kwargs": rows.generation or {},
-                "metric_list": [{"metric": metric, "aggregation": "mean", **grader} for metric in metrics],
+                "metric_list": [{**grader, "metric": metric, "aggregation": "mean"} for metric in metrics],
+                "settings": recorded.settings,
                 "metadata": {"version": entry.task_version},
             }
         },

@@ -69,8 +69,9 @@ def _make_candidate(record: Record, name: str, context: PrepareContext) -> Candi
     report_progress(f"{name}: reading its answers")
     config, where = context.config, f"{record.name}, {name}"
     reading = Reading(Path(config.template_dir), config.allow_code, lambda: context.tokenizer)
-    recorded = record.read(name, reading)
-    grader = record.grader(name, recorded, reading)
+    with locating(where):
+        recorded = record.read(name, reading)
+        grader = record.grader(name, recorded, reading)
     for warning in (*recorded.warnings, *describe_endings(recorded.rows)):
         log.warning(f"{name}: {warning}")
     entry = recorded.entry.model_copy(

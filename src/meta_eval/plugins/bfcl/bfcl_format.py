@@ -7,10 +7,10 @@ by its id, which is the same in every run: its question stands only with wrong a
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from meta_eval.sockets import (
     SURE,
@@ -50,6 +50,9 @@ class BfclFormat(RecordFormat):
 
     name = "bfcl"
     reads = "results and scores of BFCL"
+    settings: ClassVar[Mapping[str, str]] = {
+        "calls": "the end of the model's name: -FC for native calls, else calls as text"
+    }
 
     def detect(self, place: Place) -> float:
         return SURE if any(run.results and _is_result(run) for run in find_runs(place)) else 0
@@ -153,6 +156,7 @@ def _read_task(place: Place, run: BfclRun, category: str) -> LoggedTask:
         file=str(run.results[category].relative_to(place.path)) if place.path is not None and in_folder else None,
         scores={"valid": accuracy},
         grader=f"bfcl {category}",
+        settings={"calls": "native (FC)" if run.model.endswith("-FC") else "as text"},
         missing=max(0, total - len(results)),
         has_stable_keys=True,
         obstacle="its results do not say what the model was sent",

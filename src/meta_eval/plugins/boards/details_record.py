@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import unquote
 
 from meta_eval.plugins.boards.board_row import choose_columns, read_board_row
@@ -27,6 +27,7 @@ from meta_eval.sockets import (
     SURE,
     WARNING_TEXTS,
     Grader,
+    LogEntry,
     Place,
     Reading,
     Record,
@@ -69,6 +70,16 @@ class DetailsFormat(RecordFormat):
 
     name = "details"
     reads = "details of the leaderboards and of lighteval"
+    settings: ClassVar[Mapping[str, str]] = {
+        **{name: f"model_config.generation_parameters.{name}" for name in (
+            "temperature", "top_p", "top_k", "min_p", "max_new_tokens", "min_new_tokens", "stop_tokens",
+            "repetition_penalty", "frequency_penalty", "presence_penalty", "length_penalty", "early_stopping",
+            "truncate_prompt", "response_format",
+        )},
+        **{name: f"model_config.{name}" for name in (
+            "system_prompt", "override_chat_template", "add_special_tokens", "max_length",
+        )},
+    }  # fmt: skip
 
     def detect(self, place: Place) -> float:
         return SURE if any(map(_match, place.files)) else 0
@@ -123,7 +134,9 @@ class DetailsRecord(Record):
         self.name, self.tasks = place.name, tuple(self._details)
         self.groups = {**{group: members for group, members in chosen_groups.items() if members}, ALL: self.tasks}
         times = {details.time for details in self._details.values()}
-        self._model = _model(place.name, place.files, times, place.fetch)
+        configs = list(_read_configs(place.files, times, place.fetch))
+        self._model = _model(place.name, configs)
+        self._settings = LogEntry(configs[0], place.name).find_settings(DetailsFormat.settings) if configs else None
 
     def read(self, task: str, reading: Reading) -> RecordedTask:
         from meta_eval.plugins.boards.graded_docs import read_details
@@ -156,6 +169,7 @@ class DetailsRecord(Record):
             specs=[f"{metric},none" for metric in graded.metrics],
             warnings=warnings,
             about=graded,
+            settings=self._settings,
         )  # fmt: skip
 
     def grader(self, task: str, recorded: RecordedTask, reading: Reading) -> Grader:  # noqa: ARG002
@@ -255,8 +269,8 @@ def _groups(all_details: Any) -> dict[str, tuple[str, ...]]:
     }
 
 
-def _model(name: str, names: Sequence[str], times: set[str], fetch: Callable[[str], Path]) -> str | None:
-    """The model of the details: from the run's results, or else from the name of the dataset or folder."""
+def _read_configs(names: Sequence[str], times: set[str], fetch: Callable[[str], Path]) -> Iterator[dict[str, Any]]:
+    """The configuration in each results file of some runs. A file that cannot be read is left out."""
     for file in names:
         match = _RESULTS.fullmatch(PurePosixPath(file).name)
         if match is None or normalise_time(match["time"]) not in times:
@@ -264,9 +278,18 @@ def _model(name: str, names: Sequence[str], times: set[str], fetch: Callable[[st
         try:
             tree = parse_json(read_regular(fetch(file), limit=_MOST_RESULTS))
             config = tree.get("config") or tree["config_general"]  # the leaderboard's first results have `config`
-            model = config.get("model_name") or config["model_config"]["model_name"]
         except (OSError, ValueError, LookupError, TypeError, AttributeError):
             continue
+        if isinstance(config, dict):
+            yield config
+
+
+def _model(name: str, configs: Iterable[dict[str, Any]]) -> str | None:
+    """The model of the details: from the run's results, or else from the name of the dataset or folder."""
+    for config in configs:
+        model = config.get("model_name") or LogEntry(config, name).find_settings({"": "model_config.model_name"}).get(
+            ""
+        )
         if isinstance(model, str) and model:
             return model
     for part in reversed(PurePosixPath(name.replace("\\", "/")).parts):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import ClassVar
 
 from meta_eval.sockets import SURE, Place, Record, RecordFormat, SourceError, open_regular
 
@@ -17,6 +18,10 @@ class BatchFormat(RecordFormat):
 
     name = "batch"
     reads = "batch files with their requests"
+    settings: ClassVar[Mapping[str, str]] = {
+        "body": "every field of body, but model, stream, stream_options, n, user, metadata, store, service_tier, "
+        "safety_identifier and seed"
+    }
 
     def detect(self, place: Place) -> float:
         if place.path is None:

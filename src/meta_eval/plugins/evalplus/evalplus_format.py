@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from meta_eval.sockets import (
     SURE,
@@ -42,6 +42,8 @@ class EvalplusFormat(RecordFormat):
 
     name = "evalplus"
     reads = "results of EvalPlus (eval_results.json)"
+    settings: ClassVar[Mapping[str, str]] = {"temperature": "the name of the file or folder"}
+    grader_settings: ClassVar[Mapping[str, str]] = {"tests": "hash"}
 
     def detect(self, place: Place) -> float:
         return SURE if find_logs(place, is_results) else 0
@@ -87,7 +89,8 @@ def _read_task(place: Place, file: str, path: Path) -> LoggedTask:
         file=file if place.path is not None and place.path.is_dir() else None,
         generation=generation,
         scores=_read_rates(log),
-        grader=f"evalplus {log.find_text('hash') or ''}".strip(),
+        grader="evalplus",
+        grader_settings={"tests": log.find_text("hash")},
         has_stable_keys=True,
         warnings=[] if model else ["its file is not named by EvalPlus: the model is unknown"],
         obstacle="its results do not say what the model was sent",

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from meta_eval.plugins.evalscope.evalscope_folder import EvalscopeRun, Report, choose_run, find_runs, split_stem
 from meta_eval.sockets import (
@@ -35,9 +35,32 @@ _ENDS = {
     "content_filter": "content_filter",
 }  # fmt: skip
 
+# lm-eval's names of settings of generation. Of two names of one setting the last that is there counts.
 _SETTINGS = {
     "max_tokens": "max_gen_toks", "max_new_tokens": "max_gen_toks", "temperature": "temperature", "top_p": "top_p",
     "top_k": "top_k", "seed": "seed", "do_sample": "do_sample",
+}  # fmt: skip
+
+# What else changes what a model was asked.
+_ASKED = {
+    **{name: f"generation_config.{name}" for name in (
+        "stop_seqs", "frequency_penalty", "presence_penalty", "repetition_penalty", "logit_bias", "reasoning_effort",
+        "reasoning_tokens", "reasoning_history", "response_schema", "extra_body",
+    )},
+    **{name: f"dataset_args.DATASET.{name}" for name in (
+        "prompt_template", "few_shot_prompt_template", "query_template", "system_prompt", "few_shot_num",
+        "few_shot_random", "shuffle_choices", "extra_params",
+    )},
+    "chat_template": "chat_template", "agent_config": "agent_config",
+}  # fmt: skip
+
+_GRADED = {
+    **{name: f"dataset_args.DATASET.{name}" for name in ("metric_list", "filters")},
+    "aggregation_of_scores": "dataset_args.DATASET.aggregation",
+    "judge_strategy": "judge_strategy",
+    **{f"judge.{name}": f"judge_model_args.{name}" for name in (
+        "model_id", "generation_config", "system_prompt", "prompt_template", "score_type", "score_pattern",
+    )},
 }  # fmt: skip
 
 _OBSTACLE = "its log has no messages as they were sent, only a text of them"
@@ -48,6 +71,11 @@ class EvalscopeFormat(RecordFormat):
 
     name = "evalscope"
     reads = "folders of EvalScope's reviews"
+    settings: ClassVar[Mapping[str, str]] = {
+        **{theirs: f"generation_config.{name}" for name, theirs in _SETTINGS.items() if name != "seed"},
+        **_ASKED,
+    }
+    grader_settings = _GRADED
 
     def detect(self, place: Place) -> float:
         return SURE if any(map(_holds_reviews, find_runs(place))) else 0
@@ -76,25 +104,38 @@ def _holds_reviews(run: EvalscopeRun) -> bool:
 
 def _make_record(place: Place, run: EvalscopeRun) -> LogRecord:
     reports = run.read_reports()
-    generation = _read_generation(run.root)
+    config = _read_config(run.root)
     parts: dict[str, list[tuple[str | None, str]]] = {}
     for stem in run.reviews:
         dataset, subset = split_stem(stem, reports)
         parts.setdefault(dataset, []).append((subset, stem))
-    tasks = [_read_task(run, dataset, subsets, reports.get(dataset)) for dataset, subsets in parts.items()]
-    return LogRecord(place.name, [replace(task, generation=generation) for task in tasks])
+    tasks = [
+        replace(
+            _read_task(run, dataset, subsets, reports.get(dataset)),
+            generation=_read_generation(config) if config.tree else None,
+            settings=_find_settings(config, _ASKED, dataset) if config.tree else None,
+            grader_settings=_find_settings(config, _GRADED, dataset),
+        )
+        for dataset, subsets in parts.items()
+    ]
+    return LogRecord(place.name, tasks)
 
 
-def _read_generation(root: Path) -> dict[str, Any] | None:
-    """The settings of generation of a run; None if its configuration is not there.
+def _find_settings(config: LogEntry, places: Mapping[str, str], dataset: str) -> dict[str, Any]:
+    return config.find_settings({name: place.replace("DATASET", dataset) for name, place in places.items()})
+
+
+def _read_config(root: Path) -> LogEntry:
+    """The configuration of a run; empty if it is not there.
 
     Raises:
         YamlError: It cannot be read.
     """
     paths = sorted((root / "configs").glob("task_config*.yaml")) if (root / "configs").is_dir() else []
-    if not paths:
-        return None
-    config = LogEntry.of(read_yaml(paths[-1], error=DataError).tree, str(paths[-1]))
+    return LogEntry.of(read_yaml(paths[-1], error=DataError).tree, str(paths[-1])) if paths else LogEntry({}, str(root))
+
+
+def _read_generation(config: LogEntry) -> dict[str, Any]:
     settings = config.find_entry("generation_config").tree
     made = {theirs: settings[name] for name, theirs in _SETTINGS.items() if settings.get(name) is not None}
     return {"until": [], **({} if "temperature" in made or "do_sample" in made else {"do_sample": True}), **made}

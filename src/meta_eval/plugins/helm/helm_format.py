@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from meta_eval.sockets import (
     SURE,
@@ -28,7 +28,6 @@ from meta_eval.sockets import (
     TaskOutput,
     choose_runs,
     find_logs,
-    format_json,
     make_task_name,
     parse_log,
     plural,
@@ -52,7 +51,11 @@ _MAIN = (
 
 _ENDS = {"length": "length", "stop": "stop", "content_filter": "content_filter"}
 
+# lm-eval's names of settings of generation.
 _SETTINGS = {"temperature": "temperature", "max_tokens": "max_gen_toks", "top_p": "top_p"}
+
+# What else changes what a model was asked, and stands in no request.
+_ASKED = ("method", "num_outputs", "chain_of_thought_prefix", "chain_of_thought_suffix", "multi_label")
 
 _MOST_BYTES = 2**29
 
@@ -86,6 +89,12 @@ class HelmFormat(RecordFormat):
 
     name = "helm"
     reads = "runs of HELM (scenario_state.json)"
+    settings: ClassVar[Mapping[str, str]] = {
+        **{theirs: f"adapter_spec.{name}" for name, theirs in _SETTINGS.items()},
+        "until": "adapter_spec.stop_sequences",
+        **{name: f"adapter_spec.{name}" for name in _ASKED},
+    }
+    grader_settings: ClassVar[Mapping[str, str]] = {"metric_specs": "metric_specs", "annotators": "annotators"}
 
     def detect(self, place: Place) -> float:
         return SURE if _find_runs(place) else 0
@@ -133,7 +142,8 @@ def read_task(run: HelmRun) -> LoggedTask:
         raise SourceError("holds no request", where=state.where, hint="Use the folder of a finished run")
     metrics = read_metrics(run.folder)
     answers = [_read_answer(key, some, metrics.get(key, {})) for key, some in requests.items()]
-    splits = {some[0].find_entry("instance").find_text("split") for some in requests.values()}
+    split_of = {key: some[0].find_entry("instance").find_text("split") for key, some in requests.items()}
+    splits = set(split_of.values())
     times = [
         time
         for some in requests.values()
@@ -143,6 +153,11 @@ def read_task(run: HelmRun) -> LoggedTask:
     warnings = []
     if perturbed:
         warnings.append(f"perturbed copies of {plural(len(perturbed), 'instance')} are left out")
+    if len(splits) > 1:
+        answers = [replace(answer, subtask=split_of[answer.key, answer.repeat]) for answer in answers]
+        counts = Counter(str(split_of[key]) for key in requests)
+        listed = ", ".join(f"{split} {count:,}" for split, count in sorted(counts.items()))
+        warnings.append(f"it has {len(splits)} splits ({listed}): each is a subtask, and the score is of all")
     return LoggedTask(
         name=run.task,
         answers=answers,
@@ -152,7 +167,9 @@ def read_task(run: HelmRun) -> LoggedTask:
         file=run.file,
         generation=_read_generation(spec),
         scores=_read_means(run.folder, splits) if len({trial for _, trial in requests}) == 1 else {},
-        grader=f"helm {format_json(run.spec.tree.get('metric_specs'))}",
+        grader="helm",
+        settings=spec.find_settings({name: name for name in _ASKED}),
+        grader_settings=run.spec.find_settings(HelmFormat.grader_settings),
         shots=next(iter(shots)) if len(shots) == 1 else None,
         has_stable_keys=True,
         warnings=warnings,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from meta_eval.plugins.inspect_ai.inspect_files import InspectLog, is_log, open_log
 from meta_eval.plugins.inspect_ai.inspect_sample import read_sample
@@ -26,12 +26,33 @@ from meta_eval.sockets import (
     make_task_name,
 )
 
-# lm-eval's names of inspect_ai's settings of generation.
-_SETTINGS = {
-    "max_tokens": "max_gen_toks", "temperature": "temperature", "top_p": "top_p", "top_k": "top_k", "seed": "seed",
-    "frequency_penalty": "frequency_penalty", "presence_penalty": "presence_penalty",
+# inspect_ai's settings of generation by lm-eval's names.
+_GENERATION = {
+    "max_gen_toks": "max_tokens", "until": "stop_seqs", "temperature": "temperature", "top_p": "top_p",
+    "top_k": "top_k", "frequency_penalty": "frequency_penalty", "presence_penalty": "presence_penalty",
     "reasoning_effort": "reasoning_effort",
 }  # fmt: skip
+
+# Those that lm-eval does not have.
+_FURTHER = (
+    "system_message", "best_of", "num_choices", "logit_bias", "parallel_tool_calls", "internal_tools",
+    "max_tool_output", "verbosity", "effort", "reasoning_mode", "reasoning_tokens", "reasoning_history",
+    "response_schema", "fallback_models", "extra_body",
+)  # fmt: skip
+
+# What else changes what a model was asked, and how long it may work.
+_ASKED = {
+    "solver": "plan.steps", "task_args": "eval.task_args", "model_roles": "eval.model_roles",
+    "sandbox": "eval.sandbox", **{name: f"eval.config.{name}" for name in (
+        "message_limit", "token_limit", "token_limit_type", "time_limit", "working_limit", "cost_limit", "turn_limit",
+        "approval",
+    )},
+}  # fmt: skip
+
+_PLACES = {**_GENERATION, **dict(zip(_FURTHER, _FURTHER, strict=True))}
+
+# The role of a model that grades.
+_GRADER = "grader"
 
 # Means over samples, whose names inspect_ai gives them.
 _MEANS = ("accuracy", "mean")
@@ -42,6 +63,11 @@ class InspectFormat(RecordFormat):
 
     name = "inspect_ai"
     reads = "logs of inspect_ai (.eval and .json)"
+    settings: ClassVar[Mapping[str, str]] = {
+        **{name: f"plan.config.{place}" for name, place in _PLACES.items()},
+        **_ASKED,
+    }
+    grader_settings: ClassVar[Mapping[str, str]] = {"scorer": "results.scores", "judge": "eval.model_roles.grader"}
 
     def detect(self, place: Place) -> float:
         return SURE if find_logs(place, is_log) else 0
@@ -141,7 +167,10 @@ def _read_task(log: InspectLog, file: str | None) -> LoggedTask:
         generation=_read_generation(header),
         scores=_read_means(results, answers) if not several or reducers in ([], ["mean"]) else {},
         grader=_describe_grader(results),
+        settings=_read_settings(header),
+        grader_settings=_read_grader_settings(header),
         version=spec.find_key("task_version"),
+        matching=_read_matching(header),
         missing=max(0, (dataset or 0) - docs, (completed or 0) - len(answers)),
         warnings=warnings,
         obstacle=f"{in_turns} of {len(answers)} samples took several turns" if in_turns else None,
@@ -149,18 +178,41 @@ def _read_task(log: InspectLog, file: str | None) -> LoggedTask:
 
 
 def _read_generation(header: LogEntry) -> dict[str, Any]:
-    """The settings of generation. Those of the run come before those of the model."""
+    """The settings of generation that lm-eval has, and its seed."""
     settings: dict[str, Any] = {}
-    for config in (
-        header.find_entry("eval").find_entry("model_generate_config"),
-        header.find_entry("plan").find_entry("config"),
-    ):
-        settings |= {theirs: config.tree[name] for name, theirs in _SETTINGS.items() if name in config}
-        if stops := config.find_list("stop_seqs"):
-            settings["until"] = [str(stop) for stop in stops]
+    for config in _list_configs(header):
+        settings |= config.find_settings({**_GENERATION, "seed": "seed"})
+        settings |= {"until": [str(stop) for stop in config.find_list("stop_seqs")]} if "stop_seqs" in config else {}
     if "temperature" not in settings:  # the model's own, which is not 0
         settings["do_sample"] = True
     return {"until": [], **settings}
+
+
+def _list_configs(header: LogEntry) -> tuple[LogEntry, LogEntry]:
+    """The settings of generation of the model, and those of the run, which come first."""
+    return header.find_entry("eval").find_entry("model_generate_config"), header.find_entry("plan").find_entry("config")
+
+
+def _read_settings(header: LogEntry) -> dict[str, Any]:
+    """What else was asked; of each step of the solver its name and its parameters."""
+    settings = header.find_settings(_ASKED)
+    for config in _list_configs(header):
+        settings |= config.find_settings(dict(zip(_FURTHER, _FURTHER, strict=True)))
+    roles = settings.get("model_roles")
+    if isinstance(roles, dict):
+        settings["model_roles"] = {name: role for name, role in roles.items() if name != _GRADER}
+    # Newer logs have defaults among the arguments, and apart what was passed, which is all that older logs have.
+    if (passed := header.find_entry("eval").tree.get("task_args_passed")) is not None:
+        settings["task_args"] = passed
+    steps = header.find_entry("plan").find_entries("steps")
+    return {**settings, "solver": ", ".join(map(_describe_step, steps))}
+
+
+def _describe_step(step: LogEntry) -> str:
+    """``react(attempts=3)``."""
+    given = step.find_entry("params_passed" if "params_passed" in step else "params").tree
+    inside = ", ".join(f"{name}={format_json(value)}" for name, value in given.items())
+    return f"{step.tree.get('solver')}({inside})" if inside else str(step.tree.get("solver"))
 
 
 def _read_means(results: LogEntry, answers: Sequence[LoggedAnswer]) -> Mapping[str, float]:
@@ -180,10 +232,36 @@ def _read_means(results: LogEntry, answers: Sequence[LoggedAnswer]) -> Mapping[s
     return means
 
 
+def _read_grader_settings(header: LogEntry) -> dict[str, Any]:
+    """The settings of each scorer, and the judge that it does not name: the grader's role, else the model itself."""
+    scores, spec = header.find_entry("results").find_entries("scores"), header.find_entry("eval")
+    scorers = {str(score.tree.get("scorer")): score.find_entry("params").tree for score in scores}
+    judge = spec.find_entry("model_roles").tree.get(_GRADER)
+    if judge is None and any(_is_judge(name) and not params.get("model") for name, params in scorers.items()):
+        judge = spec.find_text("model")
+    return {"scorer": scorers, "judge": judge}
+
+
+def _read_matching(header: LogEntry) -> dict[str, dict[str, Any]]:
+    """How inspect_ai's own `match` and `includes` look for the target, by the names of the scores."""
+    matching = {}
+    for score in header.find_entry("results").find_entries("scores"):
+        given, scorer = score.find_entry("params").tree, str(score.tree.get("scorer")).removeprefix("inspect_ai/")
+        if scorer in ("match", "includes"):
+            matching[str(score.tree.get("name"))] = {
+                "location": str(given.get("location", "end")) if scorer == "match" else scorer,
+                "ignore_case": given.get("ignore_case", True) is True,
+                "numeric": given.get("numeric", False) is True,
+            }
+    return matching
+
+
+def _is_judge(scorer: str) -> bool:
+    """Whether a scorer asks the model of the role "grader", else the model itself."""
+    return scorer.rpartition("/")[2].startswith("model_graded")
+
+
 def _describe_grader(results: LogEntry) -> str | None:
-    """The scorers with their settings, as text."""
-    scorers = {
-        format_json([score.tree.get("scorer"), score.tree.get("params") or {}])
-        for score in results.find_entries("scores")
-    }
+    """The scorers, as text."""
+    scorers = {str(score.tree.get("scorer")) for score in results.find_entries("scores")}
     return f"inspect_ai {', '.join(sorted(scorers))}" if scorers else None

@@ -5,11 +5,11 @@ A folder holds a benchmark. ``problem_idx`` names the problem, ``repeat`` the an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from meta_eval.sockets import (
     SURE,
@@ -41,7 +41,15 @@ _PROGRESS = "verified_log.jsonl"
 # An error of the infrastructure, which is no answer of the model.
 _INFRA = "infra_error"
 
+# lm-eval's names of settings of generation.
 _SETTINGS = {"max_tokens": "max_gen_toks", "temperature": "temperature", "top_p": "top_p", "seed": "seed"}
+
+# What else changes what a model was asked.
+_ASKED = {name: f"config.{name}" for name in (
+    "system_prompt", "prompt_template", "solver", "tools", "max_turns", "reasoning_effort", "top_k", "min_p",
+    "frequency_penalty", "presence_penalty", "stop", "extra_body",
+)}  # fmt: skip
+_GRADED = {name: f"config.{name}" for name in ("judge", "scoring", "scorers")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +83,11 @@ class NemoFormat(RecordFormat):
 
     name = "nemo_evaluator"
     reads = "bundles of NeMo Evaluator (results.jsonl)"
+    settings: ClassVar[Mapping[str, str]] = {
+        **{theirs: f"config.{name}" for name, theirs in _SETTINGS.items() if name != "seed"},
+        **_ASKED,
+    }
+    grader_settings = _GRADED
 
     def detect(self, place: Place) -> float:
         return SURE if _find_results(place) or find_logs(place, _is_progress) else 0
@@ -155,6 +168,8 @@ def _read_task(bundle: _Bundle) -> LoggedTask:
         generation=_read_generation(head.find_entry("config")),
         scores={"reward": mean} if mean is not None and same_repeats else {},
         grader=f"nemo_evaluator {bundle.name}",
+        settings=head.find_settings(_ASKED) if head.tree else None,
+        grader_settings=head.find_settings(_GRADED),
         warnings=[] if head.tree else ["has no bundle eval-*.json beside its results: model and settings are unknown"],
         obstacle="its log has the prompt, and not the messages that were sent",
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from meta_eval.sockets import (
     SURE,
@@ -40,6 +40,19 @@ _SETTINGS = {
     "top_p": "top_p", "seed": "seed",
 }  # fmt: skip
 
+# What else of its configuration changes what a model was asked.
+_ASKED = (
+    "systemPrompt", "system_prompt", "instructions", "tools", "tool_choice", "functions", "function_call",
+    "response_format", "reasoning", "reasoning_effort", "thinking", "verbosity", "max_output_tokens", "top_k", "stop",
+    "frequency_penalty", "presence_penalty", "passthrough",
+)  # fmt: skip
+
+# What grades, beside the assertions of each test.
+_GRADED = {
+    "judge": "defaultTest.options.provider", "rubric": "defaultTest.options.rubricPrompt",
+    "transform": "defaultTest.options.transform",
+}  # fmt: skip
+
 
 @dataclass(slots=True)
 class _Provider:
@@ -50,6 +63,8 @@ class _Provider:
     time: str | None
     rows: list[LogEntry] = field(default_factory=list)
     generation: Mapping[str, Any] | None = None
+    settings: Mapping[str, Any] | None = None
+    grader_settings: Mapping[str, Any] = field(default_factory=dict)
     rates: dict[str, float] = field(default_factory=dict)
 
 
@@ -58,6 +73,11 @@ class PromptfooFormat(RecordFormat):
 
     name = "promptfoo"
     reads = "results of promptfoo (`promptfoo eval -o results.json`)"
+    settings: ClassVar[Mapping[str, str]] = {
+        **{theirs: f"config.providers.config.{name}" for name, theirs in _SETTINGS.items() if name != "seed"},
+        **{name: f"config.providers.config.{name}" for name in _ASKED},
+    }
+    grader_settings: ClassVar[Mapping[str, str]] = {name: f"config.{place}" for name, place in _GRADED.items()}
 
     def detect(self, place: Place) -> float:
         return SURE if find_logs(place, is_results) else 0
@@ -108,7 +128,11 @@ def _read_providers(place: Place) -> list[_Provider]:
             provider = providers.setdefault(name, _Provider(name, file if is_folder else None, time))
             provider.rows.append(row)
         for provider in providers.values():
-            provider.generation = _read_generation(config, provider.rows[0])
+            own = _find_config(config, provider.rows[0])
+            if own is not None:
+                provider.generation = _read_generation(own)
+                provider.settings = own.find_settings({name: name for name in _ASKED})
+            provider.grader_settings = config.find_settings(_GRADED)
             provider.rates = _read_rates(summary, provider)
         found += providers.values()
     if not found:
@@ -151,8 +175,8 @@ def _name_provider(row: LogEntry) -> str:
     return entry.find_text("label") or entry.text("id")
 
 
-def _read_generation(config: LogEntry, row: LogEntry) -> dict[str, Any] | None:
-    """The settings of a provider, as the configuration has them; None where it has none."""
+def _find_config(config: LogEntry, row: LogEntry) -> LogEntry | None:
+    """The configuration of a row's provider; None where it has none."""
     names = {_name_provider(row)}
     if isinstance(row.tree.get("provider"), dict):
         names.add(str(row.find_entry("provider").tree.get("id")))
@@ -161,10 +185,13 @@ def _read_generation(config: LogEntry, row: LogEntry) -> dict[str, Any] | None:
         entry = LogEntry(provider, config.where) if isinstance(provider, dict) else None
         if entry is None or names.isdisjoint({str(entry.tree.get("id")), str(entry.tree.get("label"))}):
             continue
-        settings = entry.find_entry("config").tree
-        made = {theirs: settings[name] for name, theirs in _SETTINGS.items() if settings.get(name) is not None}
-        return {"until": [], **({} if "temperature" in made else {"do_sample": True}), **made}
+        return entry.find_entry("config")
     return None
+
+
+def _read_generation(config: LogEntry) -> dict[str, Any]:
+    made = {theirs: config.tree[name] for name, theirs in _SETTINGS.items() if name in config}
+    return {"until": [], **({} if "temperature" in made else {"do_sample": True}), **made}
 
 
 def _read_rates(summary: LogEntry, provider: _Provider) -> dict[str, float]:
@@ -198,6 +225,8 @@ def _make_record(place: Place, provider: _Provider) -> LogRecord:
                 generation=provider.generation,
                 scores={"pass": provider.rates[label]} if label in provider.rates else {},
                 grader=_describe_grader(rows),
+                settings=provider.settings,
+                grader_settings=provider.grader_settings,
             )
         )
     return LogRecord(place.name, tasks)
@@ -284,12 +313,23 @@ def _find_fault(row: LogEntry, response: LogEntry) -> str | None:
 
 
 def _describe_grader(rows: Sequence[LogEntry]) -> str:
-    """The kinds of assertions, and a hash of all that they say."""
+    """The kinds of assertions with their judges, and a hash of all that they say."""
+    tests = [row.find_entry("testCase") for row in rows]
     all_asserts = [
-        {name: entry.tree.get(name) for name in ("type", "value", "threshold", "weight", "provider")}
-        for row in rows
-        for entry in row.find_entry("testCase").find_entries("assert")
+        entry.find_settings({name: name for name in ("type", "value", "threshold", "weight", "provider", "transform")})
+        for test in tests
+        for entry in test.find_entries("assert")
     ]
-    kinds = sorted({str(entry["type"]) for entry in all_asserts})
-    digest = hash_json(sorted({format_json(entry) for entry in all_asserts}))
+    options = [
+        test.find_settings({name: f"options.{name}" for name in ("provider", "rubricPrompt", "transform")})
+        for test in tests
+    ]
+    kinds = sorted({_name_assertion(entry.get("type"), entry.get("provider")) for entry in all_asserts})
+    digest = hash_json(sorted({format_json(entry) for entry in (*all_asserts, *options)}))
     return f"promptfoo {', '.join(kinds)} {digest[:12]}"
+
+
+def _name_assertion(kind: object, judge: object) -> str:
+    """``llm-rubric by openai:gpt-4o``."""
+    judge = judge.get("id") if isinstance(judge, dict) else judge
+    return f"{kind} by {judge}" if judge else str(kind)

@@ -135,7 +135,7 @@ def compare_perplexity_logs(log: PerplexityLog, baseline: PerplexityLog | None) 
 def measure_text(log: PerplexityLog) -> TextFigures:
     """The figures of a log alone."""
     return TextFigures(
-        log.path.name,
+        log.name,
         float(log.logprob.mean()),
         None if log.divergence is None else float(log.divergence.mean()),
         None if log.changed is None else float(log.changed.mean()),
@@ -156,14 +156,14 @@ def note_end(log: PerplexityLog) -> list[str]:
     """What must be known of the end of a log."""
     notes = []
     if log.announced is not None and log.chunks < log.announced:
-        notes.append(f"{log.path.name} ends at chunk {log.chunks} of {log.announced}")
+        notes.append(f"{log.name} ends at chunk {log.chunks} of {log.announced}")
     elif not log.has_end:
-        notes.append(f"{log.path.name} has {log.chunks} chunks and no end: whether more were to come is unknown")
+        notes.append(f"{log.name} has {log.chunks} chunks and no end: whether more were to come is unknown")
     if log.chunks < PERPLEXITY_BLOCK * PERPLEXITY_LEAST_BLOCKS:
         least = PERPLEXITY_BLOCK * PERPLEXITY_LEAST_BLOCKS
-        notes.append(f"{log.path.name} has fewer than {least} chunks, which is too few for an interval")
+        notes.append(f"{log.name} has fewer than {least} chunks, which is too few for an interval")
     elif log.chunks < PERPLEXITY_ENOUGH:
-        notes.append(f"{log.path.name} has fewer than {PERPLEXITY_ENOUGH} chunks: its intervals may be too narrow")
+        notes.append(f"{log.name} has fewer than {PERPLEXITY_ENOUGH} chunks: its intervals may be too narrow")
     return notes
 
 
@@ -239,4 +239,4 @@ def _note_text(log: PerplexityLog, baseline: PerplexityLog, shift: float) -> lis
     what = f"finds other chunks likely than the baseline (correlation {correlation:.2f})"
     if abs(shift) < PERPLEXITY_NEAR:
         raise UserError(f"{what}, so the texts differ", where=str(log.path), hint="Run both with the same --file")
-    return [f"{log.path.name} {what}: the texts differ, or a model is broken"]
+    return [f"{log.name} {what}: the texts differ, or a model is broken"]

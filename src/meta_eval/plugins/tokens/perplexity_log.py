@@ -98,6 +98,14 @@ class PerplexityLog:
     has_end: bool
     """Whether the run came to its end."""
 
+    parts: int = 1
+    """How many parts of the file's path name it."""
+
+    @property
+    def name(self) -> str:
+        """The name of the file, with as many of its folders as tell it from that of another log."""
+        return "/".join(self.path.absolute().parts[-self.parts :])
+
     @property
     def chunks(self) -> int:
         return len(self.logprob)

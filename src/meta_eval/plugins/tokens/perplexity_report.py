@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from meta_eval.plugins.tokens import fidelity_text as write
@@ -60,11 +60,11 @@ class PerplexityReport:
     @property
     def title(self) -> str:
         """The copy, and what it is compared with."""
-        return self.log.path.name if self.comparison is None else f"{self.log.path.name} beside {self._baseline_name}"
+        return self.log.name if self.comparison is None else f"{self.log.name} beside {self._baseline_name}"
 
     @property
     def _baseline_name(self) -> str:
-        return "its base" if self.baseline is None else self.baseline.path.name
+        return "its base" if self.baseline is None else self.baseline.name
 
     @property
     def summary(self) -> str:
@@ -126,6 +126,10 @@ def make_perplexity_report(log: PerplexityLog, baseline: PerplexityLog | None) -
     """
     from meta_eval.plugins.tokens.perplexity_comparison import compare_perplexity_logs, measure_text, note_end
 
+    if baseline is not None:
+        ends = zip(log.path.absolute().parts[::-1], baseline.path.absolute().parts[::-1], strict=False)
+        parts = 1 + next((number for number, (a, b) in enumerate(ends) if a != b), 0)
+        log, baseline = replace(log, parts=parts), replace(baseline, parts=parts)
     comparison = compare_perplexity_logs(log, baseline)
     notes = comparison.notes if comparison else tuple(note_end(log))
     return PerplexityReport(log, baseline, measure_text(log), comparison, notes)
