@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -150,19 +148,6 @@ def test_levels_are_searched_between_the_good_and_the_bad(place: Path) -> None:
 
 
 @thorough
-def test_deployments_stand_side_by_side(place: Path) -> None:
-    words = ("--concurrency", "12", "--docs", "100", "--traffic", "0")
-    with load_server(place / "model", "exchange", 0.3, above=6) as server:
-        run_load(place, server, *words, code=1)
-    with load_server(place / "model", above=6) as server:
-        tree = run_load(place, server, *words, "--vary", "prefix caching off", "--html", "page.html")
-    assert tree["deployment"] == "prefix caching off"
-    (other,) = tree["other_deployments"]
-    assert (other["name"], other["levels"][0][:2]) == ("plain", [12, "worse"])
-    assert "prefix caching off" in (place / "page.html").read_text("utf-8")
-
-
-@thorough
 def test_the_use_of_the_pool_stands_beside_the_answers(place: Path) -> None:
     def page() -> str:
         return (
@@ -179,38 +164,3 @@ def test_the_use_of_the_pool_stands_beside_the_answers(place: Path) -> None:
     assert level["pool"] == 0.95
     assert level["preemptions"] == 0
     assert sum(row[1] for row in level["by_pool"]) > 10
-
-
-@thorough
-def test_the_fault_is_written_down_with_made_up_prompts_alone(place: Path) -> None:
-    with load_server(place / "model", "exchange", 0.3, above=6) as server:
-        tree = run_load(
-            place, server, "--concurrency", "12", "--traffic", "0", "--docs", "40", "--reproduce", "made", code=1
-        )
-        content = json.loads((place / "made" / "prompts.json").read_text("utf-8"))
-        assert "Question" not in json.dumps(content)
-        assert content["level"] == 12
-        assert 1 <= len(content["prompts"]) < 64
-        program = [sys.executable, "-IS", place / "made" / "reproduce.py", server.url]
-        done = subprocess.run(program, capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert "answers differ at 12 in flight" in done.stdout
-    assert any("made-up prompt" in note for note in tree["notes"])
-
-
-def test_a_sound_server_has_nothing_to_write_down(place: Path) -> None:
-    with load_server(place / "model", tied=0) as server:
-        words = ("--concurrency", "8", "--docs", "20", "--traffic", "0")
-        tree = run_load(place, server, *words, "--reproduce", "made")
-    assert not (place / "made").exists()
-    assert "no level is worse, so there is nothing to reproduce" in tree["notes"]
-
-
-def test_a_folder_of_others_is_refused_before_anything_is_asked(place: Path) -> None:
-    (place / "made").mkdir()
-    (place / "made" / "reproduce.py").write_text("mine")
-    with load_server(place / "model") as server:
-        done = cli("load", "work_dir", "--set", f"base_url={server.url}", "--reproduce", "made", cwd=place)
-        assert not server.bodies
-    assert done.returncode == 2
-    assert (place / "made" / "reproduce.py").read_text() == "mine"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from meta_eval.plugins.load.level_decision import Counts, LevelDecision, Verdicts, count, decide
-from meta_eval.plugins.load.load_run import AGAIN, FOLDER, Asking, Doc, LoadRun, Phase
+from meta_eval.plugins.load.load_run import AGAIN, Asking, Doc, LoadRun, Phase
 from meta_eval.plugins.load.options import LoadOptions
 from meta_eval.plugins.load.signs import OtherTexts, Seen, classify
 from meta_eval.plugins.load.thresholds import (
@@ -32,16 +31,11 @@ from meta_eval.sockets import (
     ScoringOptions,
     UserError,
     api,
-    log,
-    parse_json,
     plural,
-    read_regular,
-    replace_file,
     report_progress,
 )
 
-SCHEMA_VERSION = 1
-_KEPT = "load.json"
+SCHEMA_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,22 +88,8 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
-class Deployment:
-    """What another call of this command found of another deployment."""
-
-    name: str
-    """What is special about it."""
-
-    levels: tuple[tuple[int, str, int, int, int], ...]
-    """Per level: requests in flight, outcome, answers, partings, corrupted answers."""
-
-
-@dataclass(frozen=True, slots=True)
 class Found:
     """All that a report shows."""
-
-    name: str
-    """What is special about the deployment."""
 
     model: str
     engine: str
@@ -123,9 +103,6 @@ class Found:
 
     shown: tuple[Shown, ...]
     """The clearest corrupted answers."""
-
-    others: tuple[Deployment, ...]
-    """Other deployments in the same folder."""
 
     limit: float | None
     """The largest distance of a near tie, nats; None if nothing was scored."""
@@ -152,13 +129,7 @@ def run_load(pack: Path, settings: RunSettings, options: LoadOptions) -> Found:
                     break
                 asking.score([asking.ask_level(level)])
                 judge = Judge(asking, settings, options)
-        found = judge.find()
-        if options.reproduce is not None:
-            from meta_eval.plugins.load.reproduction import write_reproduction
-
-            note = write_reproduction(Path(options.reproduce), asking, found, options)
-            found = replace(found, notes=(*found.notes, note))
-    return found
+        return judge.find()
 
 
 def choose_next_level(levels: Sequence[Level], alone: int) -> int | None:
@@ -215,17 +186,15 @@ class Judge:
         self._beside = beside
 
     def find(self) -> Found:
-        """All that a report shows; other calls with the same folder show it, too."""
+        """All that a report shows."""
         run = self._run
         every = (self._beside, *(level.counts for level in self.levels))
         if run.not_scored is not None and any(counts.parting for counts in every):
             self.notes.append(f"answers that part were not scored, so near ties are not known: {run.not_scored}")
-        found = Found(
-            self._options.vary, self._settings.model_name, run.engine, self._beside, tuple(self.levels),
-            tuple(self._choose_shown()), (), self._limit, tuple(self.notes),
+        return Found(
+            self._settings.model_name, run.engine, self._beside, tuple(self.levels), tuple(self._choose_shown()),
+            self._limit, tuple(self.notes),
         )  # fmt: skip
-        _keep(run.folder, found)
-        return replace(found, others=tuple(_read_others(run.folder)))
 
     def _find_limit(self) -> float | None:
         """The largest distance of a near tie, by answers that were given alone; None if nothing can be scored."""
@@ -367,33 +336,3 @@ def _sort_by_pool(phase: Phase, seen: Sequence[Seen]) -> tuple[tuple[str, int, i
                 rows[words][0] + 1, rows[words][1] + (one.kind != "same"), rows[words][2] + (one.kind == "corrupted"),
             ]  # fmt: skip
     return tuple((words, *figures) for words, figures in rows.items() if figures[0])  # type: ignore[misc]
-
-
-def _keep(folder: Path, found: Found) -> None:
-    """Keep what the reports of other deployments show of this one."""
-    levels = [
-        [level.level, level.decision.outcome, level.counts.answers, level.counts.answers - level.counts.same,
-         level.counts.corrupted]
-        for level in found.levels
-    ]  # fmt: skip
-    if folder.is_dir():
-        with replace_file(folder / _KEPT) as file:
-            file.write(json.dumps({"schema_version": SCHEMA_VERSION, "name": found.name, "levels": levels}))
-
-
-def _read_others(folder: Path) -> list[Deployment]:
-    """What calls with other names have kept; a file that cannot be read is a warning."""
-    others = []
-    for path in sorted(folder.parent.glob(f"*/{_KEPT}")):
-        if path.parent == folder:
-            continue
-        try:
-            tree = parse_json(read_regular(path))
-            levels = tuple(
-                (int(level), str(outcome)[:20], int(answers), int(partings), int(corrupted))
-                for level, outcome, answers, partings, corrupted in tree["levels"]
-            )
-            others.append(Deployment(str(tree["name"])[:60], levels))
-        except (OSError, ValueError, KeyError, TypeError):
-            log.warning(f"{path} is not a result of `{FOLDER}`: left out")
-    return others

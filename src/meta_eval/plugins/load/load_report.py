@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from meta_eval.plugins.load.level_decision import Counts, Outcome, Verdicts, bound_share
-from meta_eval.plugins.load.load_build import SCHEMA_VERSION, Deployment, Found, Level, Shown
+from meta_eval.plugins.load.level_decision import Counts, Outcome, Verdicts
+from meta_eval.plugins.load.load_build import SCHEMA_VERSION, Found, Level, Shown
 from meta_eval.plugins.load.load_plot import draw_load_plot
 from meta_eval.plugins.load.thresholds import AT_MOST, CLEAREST, FOUND
 from meta_eval.sockets import (
@@ -74,7 +74,7 @@ class LoadReport:
     def document(self) -> Document:
         """The document that views show."""
         found = self.found
-        runs = (RunProvenance(found.name, found.model, (("engine", found.engine),) if found.engine else ()),)
+        runs = (RunProvenance("server", found.model, (("engine", found.engine),) if found.engine else ()),)
         return Document(
             "load", f"{found.model} under load", self.outcome, f"{self.summary}.", _make_verdict(self),
             tuple(_list_sections(found)), runs, (), found.notes, self.exit_code, self, heading="Load",
@@ -89,7 +89,6 @@ class LoadReport:
             "document_type": "load",
             "summary": self.summary,
             "outcome": self.outcome,
-            "deployment": found.name,
             "model": found.model,
             "engine": found.engine,
             "alone_again": dataclasses.asdict(found.alone),
@@ -98,7 +97,6 @@ class LoadReport:
                 {"level": shown.level, **dataclasses.asdict(shown.seen), "alone": shown.alone, "loaded": shown.loaded}
                 for shown in found.shown
             ],
-            "other_deployments": [dataclasses.asdict(other) for other in found.others],
             "near_tie_nats": found.limit,
             "notes": list(found.notes),
             "exit_code": self.exit_code,
@@ -156,8 +154,6 @@ def _list_sections(found: Found) -> Iterator[Section]:
     yield Section("levels", table.title, "Levels", (plot, table, _list_signs(found)))
     pool = _make_pool_table(found)
     yield Section("pool", pool.title, "KV pool", (pool,))
-    others = _make_deployment_table(found)
-    yield Section("deployments", others.title, "Deployments", (others,))
     shown = found.shown[:CLEAREST]
     figure = Figure("corrupted", [_cut(one) for one in shown] or None, package=_PACKAGE)
     listing = Listing(
@@ -255,29 +251,6 @@ def _make_pool_table(found: Found) -> Table[_Pool]:
     )  # fmt: skip
     legend = "By the largest use of the engine's KV pool while an answer was made."
     return Table("pool", "Answers by use of the KV pool", columns, rows, legend, first="in flight, use")
-
-
-def _make_deployment_table(found: Found) -> Table[_Pool]:
-    own = tuple(
-        (level.level, level.decision.outcome, level.counts.answers, level.counts.answers - level.counts.same,
-         level.counts.corrupted)
-        for level in found.levels
-    )  # fmt: skip
-    deployments = (Deployment(found.name, own), *found.others) if found.others else ()
-    columns: tuple[Column[_Pool], ...] = (
-        Column("answers", "answers", lambda row: row.answers, format_count),
-        Column("parting", "partings", lambda row: row.partings / row.answers if row.answers else None, format_percent,
-               "percent"),
-        Column("corrupted", "corrupted", lambda row: row.corrupted, format_count, "percent, with the 95 % interval",
-               lambda row: _format_bounds(bound_share(row.corrupted, row.answers)), strong=True),
-    )  # fmt: skip
-    rows = tuple(
-        Row(one.name, _Pool(*figures), outcome if outcome in SAMENESS_CODES or outcome == "worse" else "", f"{level:,}")
-        for one in deployments
-        for level, outcome, *figures in one.levels
-    )
-    legend = "Each deployment beside its own answers alone, by requests in flight."
-    return Table("deployments", "Deployments side by side", columns, rows, legend, first="deployment")
 
 
 def _describe(shown: Shown) -> str:
