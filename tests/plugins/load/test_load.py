@@ -6,6 +6,8 @@ import json
 import signal
 import threading
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from command import cli
@@ -13,6 +15,8 @@ from forked import started
 from load_server import DOCS, Finished, load_server, read_levels, run_load
 from marks import thorough
 from places import THOROUGH
+
+from meta_eval.plugins.load import engine_figures
 
 
 def test_a_sound_server_whose_near_ties_turn_is_the_same(place: Path) -> None:
@@ -47,6 +51,48 @@ def test_without_log_probabilities_signs_in_the_text_suffice(place: Path) -> Non
         tree = run_load(place, server, "--concurrency", "12", "--traffic", "0", "--docs", "40", code=1)
     assert tree["near_tie_nats"] is None
     assert any("near ties are not known" in note for note in tree["notes"])
+
+
+def test_without_log_probabilities_no_fault_is_seen_at_best(place: Path) -> None:
+    with load_server(place / "model", tied=0, scores=False) as server:
+        tree = run_load(place, server, "--concurrency", "24", "--traffic", "0", "--docs", "200", code=0)
+    assert tree["summary"].startswith("no fault seen under load up to 24 in flight")
+
+
+def test_an_answer_that_goes_on_behind_its_stop_text_is_a_sure_sign(place: Path) -> None:
+    def go_on(text: str, now: int) -> str:
+        return f"{text}\n\nQuestion: and now?" if now > 2 else text
+
+    with load_server(place / "model", tied=0, spoil=go_on, scores=False) as server:
+        tree = run_load(place, server, "--concurrency", "6", "--docs", "12", "--traffic", "0", code=1)
+    assert dict(tree["levels"][0]["counts"]["signs"])["went on behind its stop text"] >= 2
+
+
+@pytest.mark.parametrize(
+    ("pages", "patience", "is_idle"),
+    [
+        (["vllm:num_requests_running 2\n", "vllm:num_requests_running 0\nvllm:num_requests_waiting 1\n",
+          "vllm:num_requests_running 0\n"], 9.0, True),
+        (["vllm:num_requests_running 1\n"] * 99, 0.0, False),
+        ([None], 0.01, True),
+        (["<html>"], 0.01, True),
+    ],
+)  # fmt: skip
+def test_alone_begins_when_the_server_is_idle(
+    pages: list[str | None], patience: float, is_idle: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Server:
+        async def read_page(self, _path: str) -> str | None:
+            return pages.pop(0)
+
+        async def close(self) -> None:
+            """Nothing is open."""
+
+    monkeypatch.setattr(engine_figures, "_EVERY_S", 0.001)
+    monkeypatch.setattr(engine_figures, "_IDLE_S", 0.01)
+    client: Any = SimpleNamespace(connect_again=lambda: [Server()])
+    assert engine_figures.wait_until_idle(client, patience) == is_idle
+    assert not pages or not is_idle
 
 
 def test_a_slow_server_that_is_often_busy_is_not_worse(place: Path) -> None:

@@ -117,7 +117,7 @@ def test_a_server_that_fails_half_of_its_requests_is_not_called_the_same(place: 
     with load_server(place / "model", faults=faults, tied=0) as server:
         tree = run_load(place, server, "--concurrency", "6", "--docs", "20", "--traffic", "0")
     assert read_levels(tree)[6] == "worse"
-    assert dict(tree["levels"][0]["counts"]["signs"])["refused"] > 5
+    assert dict(tree["levels"][0]["counts"]["signs"])["refused"] >= 2
 
 
 def test_hostile_texts_are_text_on_the_page(place: Path) -> None:

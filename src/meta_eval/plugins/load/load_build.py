@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from meta_eval.plugins.load.in_flight import find_in_flight
 from meta_eval.plugins.load.level_decision import Counts, LevelDecision, Verdicts, count, decide
 from meta_eval.plugins.load.load_run import AGAIN, Asking, Doc, LoadRun, Phase
 from meta_eval.plugins.load.options import LoadOptions
@@ -218,19 +219,41 @@ class Judge:
         return limit
 
     def _look(self, phase: Phase) -> list[Seen]:
-        run, seen = self._run, []
+        run = self._run
         beside = (run.alone,) if phase.name == AGAIN else (run.alone, run.again)
-        for doc, answer in sorted(phase.answers.items()):  # not as they came
-            alone = [other.answers[doc] for other in beside if doc in other.answers]
-            alone = [given for given in alone if given.error is None]
-            if not alone:
-                continue
-            scored = self._asking.find_scored(doc, answer) if self._limit is not None else None
-            foreign = self._others.find(doc, answer.text or "")
-            if foreign is not None and any(foreign in (given.text or "") for given in alone):
-                foreign = None
-            seen.append(classify(alone, answer, run.requests[doc].prompt, foreign, scored, self._limit or 0.0))
-        return seen
+        alone = {
+            doc: given for doc in sorted(phase.answers)  # not as they came
+            if (given := [of.answers[doc] for of in beside if doc in of.answers and of.answers[doc].error is None])
+        }  # fmt: skip
+        scored = (
+            {} if self._limit is None else {doc: self._asking.find_scored(doc, phase.answers[doc]) for doc in alone}
+        )
+        parted = [doc for doc in alone if phase.answers[doc].text not in {given.text for given in alone[doc]}]
+        foreign, by_chance = self._find_foreign(phase, parted, {doc for doc in parted if scored.get(doc) is None})
+        return [
+            classify(
+                given, phase.answers[doc], run.requests[doc].prompt, foreign.get(doc), scored.get(doc),
+                self._limit or 0.0, by_chance=doc in by_chance, stop=run.requests[doc].stop,
+            )
+            for doc, given in alone.items()
+        ]  # fmt: skip
+
+    def _find_foreign(
+        self, phase: Phase, parted: Collection[Doc], unscored: Collection[Doc]
+    ) -> tuple[dict[Doc, str], Collection[Doc]]:
+        """By doc what its answer shares with another request; and the docs of which chance may explain it.
+
+        Where an answer is scored, its tokens say whether a text is its own. Elsewhere a text of another doc counts only
+        if that was in flight.
+        """
+        found = {doc: self._others.find(doc, phase.answers[doc].text or "") for doc in parted}
+        foreign = {doc: part for doc, part in found.items() if part is not None}
+        owners = {doc: self._others.find_owner(foreign[doc]) for doc in unscored if doc in foreign}
+        docs = {doc: owner for doc, owner in owners.items() if owner in self._run.requests}
+        spans = {doc: answer.span for doc, answer in phase.answers.items() if answer.span}
+        in_flight, is_chance = find_in_flight(docs, spans)
+        kept = {doc: part for doc, part in foreign.items() if doc not in docs or doc in in_flight}
+        return kept, in_flight if is_chance else ()
 
     def _judge(self, phase: Phase, seen: Sequence[Seen], beside: Counts, verdicts: Verdicts | None) -> Level:
         counts = count(seen)
@@ -238,7 +261,7 @@ class Judge:
         pool = max((figures.pool for figures in phase.figures if figures.pool is not None), default=None)
         preempted = [figures.preemptions for figures in phase.figures if figures.preemptions is not None]
         return Level(
-            phase.level, counts, verdicts, decide(counts, beside, verdicts),
+            phase.level, counts, verdicts, decide(counts, beside, verdicts, is_scored=self._limit is not None),
             spans[len(spans) // 2] if spans else None, pool,
             int(preempted[-1] - preempted[0]) if preempted else None, _sort_by_pool(phase, seen), phase.traffic,
         )  # fmt: skip
@@ -291,9 +314,10 @@ class Judge:
 
     def _choose_shown(self) -> list[Shown]:
         run, shown = self._run, []
+        worse = {level.level for level in self.levels if level.decision.outcome == "worse"}
         for phase in run.levels:
             for seen in self.seen[phase.level]:
-                if seen.kind == "corrupted":
+                if seen.kind == "corrupted" or (phase.level in worse and seen.direction > 0):
                     doc = seen.task, seen.doc
                     texts = (run.alone.answers[doc].text or "", phase.answers[doc].text or "")
                     shown.append(Shown(phase.level, seen, *texts))
@@ -303,7 +327,7 @@ class Judge:
 def _rank(shown: Shown) -> tuple[bool, int, float, int, str, int]:
     """The clearest first: sure signs, many of them, far from the likeliest token."""
     seen = shown.seen
-    return not seen.is_sure, -len(seen.signs), -round(seen.distance or 0.0, 3), shown.level, seen.task, seen.doc
+    return seen.kind != "corrupted", -len(seen.signs), -round(seen.distance or 0.0, 3), shown.level, seen.task, seen.doc
 
 
 def _cut(request: Any, most: int | None) -> Any:

@@ -12,7 +12,6 @@ from meta_eval.plugins.load.load_build import SCHEMA_VERSION, Found, Level, Show
 from meta_eval.plugins.load.load_plot import draw_load_plot
 from meta_eval.plugins.load.thresholds import AT_MOST, CLEAREST, FOUND
 from meta_eval.sockets import (
-    SAMENESS_CODES,
     Column,
     Document,
     Fact,
@@ -45,9 +44,9 @@ class LoadReport:
 
     @property
     def outcome(self) -> Outcome:
-        """worse if any level is; same if all are."""
-        outcomes = {level.decision.outcome for level in self.found.levels}
-        return "worse" if "worse" in outcomes else "same" if outcomes == {"same"} else "undecided"
+        """worse if any level is; else undecided if any is; no fault seen unless all are the same."""
+        outcomes = {level.decision.outcome for level in self.found.levels} or {"undecided"}
+        return next(outcome for outcome in ("worse", "undecided", "no fault seen", "same") if outcome in outcomes)
 
     @property
     def summary(self) -> str:
@@ -61,15 +60,15 @@ class LoadReport:
             since = f"from {worse[0].level:,} in flight on"
             since += f" (not at {good[-1]:,})" if good else ""
             return f"worse under load {since}: {worse[0].decision.reason}"
-        if self.outcome == "same":
-            return f"same under load up to {levels[-1].level:,} in flight: {levels[-1].decision.reason}"
+        if self.outcome != "undecided":
+            return f"{self.outcome} under load up to {levels[-1].level:,} in flight: {levels[-1].decision.reason}"
         doubt = next(level for level in reversed(levels) if level.decision.outcome == "undecided")
         return f"undecided at {doubt.level:,} in flight: {doubt.decision.reason}"
 
     @property
     def exit_code(self) -> int:
-        """0 for the same, 1 for worse, 3 for undecided."""
-        return SAMENESS_CODES["different" if self.outcome == "worse" else self.outcome]
+        """0 for the same and where no fault was seen, 1 for worse, 3 for undecided."""
+        return {"same": 0, "no fault seen": 0, "worse": 1, "undecided": 3}[self.outcome]
 
     def document(self) -> Document:
         """The document that views show."""
@@ -217,8 +216,9 @@ def _make_level_table(found: Found) -> Table[_Line]:
         ),
     )
     ties = "" if found.limit is None else f" A near tie is at most {found.limit:.1f} nats."
+    best = "Same" if found.limit is not None else "No fault seen"
     legend = (
-        f"Beside the answers that the same docs got alone.{ties} Same: no answer is corrupted, and it is ruled "
+        f"Beside the answers that the same docs got alone.{ties} {best}: no answer is corrupted, and it is ruled "
         f"out that {100 * AT_MOST:.0f} % are, or that {100 * AT_MOST:.0f} points of verdicts are lost."
     )
     return Table("levels", "Answers by requests in flight", shown, rows, legend, first="in flight")

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import math
+import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from meta_eval.plugins.load.engine_figures import EngineFigures, Watch
+from meta_eval.plugins.load.engine_figures import EngineFigures, Watch, wait_until_idle
 from meta_eval.plugins.load.options import LoadOptions
 from meta_eval.plugins.load.signs import Scored
 from meta_eval.plugins.load.thresholds import SAME_DOCS, SCORED_ALONE
@@ -151,6 +152,8 @@ class Asking:
         alone, again = Phase(ALONE, options.alone), Phase(AGAIN, options.alone)
         self.run = LoadRun(pack, folder, requests, originals, alone, again, [], seed=seed)
         self._client: ServersClient[Any] | None = None
+        # Seconds that a server may work on requests that were given up; 0 if none were.
+        self._busy_s = 0.0
 
     def __enter__(self) -> Asking:
         return self
@@ -287,6 +290,10 @@ class Asking:
         if not left or not self._options.ask:
             return
         client, tokens = self._start()
+        if phase is self.run.again and self._busy_s and not wait_until_idle(client, self._busy_s):
+            log.warning("the server still has requests: alone again is not alone")
+        # In a random order, so that who is in flight with whom says nothing of their texts.
+        random.Random(f"{self.run.seed} {phase.name}").shuffle(left)  # noqa: S311 (no secret)
         is_level = phase.name not in (ALONE, AGAIN)
         made_up = math.floor(phase.level * self._options.traffic) if is_level and not self._is_limited() else 0
         report_progress(f"asking {plural(len(left), 'doc')}, {phase.level:,} in flight" if is_level else
@@ -310,6 +317,8 @@ class Asking:
                 phase.figures += watch.figures
                 before = phase.traffic
                 phase.traffic = {name: before.get(name, 0) + number for name, number in asdict(traffic.counted).items()}
+                spans = [answer.span[1] - answer.span[0] for answer in phase.answers.values() if answer.span]
+                self._busy_s = max(self._busy_s, traffic.slowest, *spans) if made_up else self._busy_s
                 # Each call draws the same prompts from the first on.
                 phase.traffic["begun"] = max(traffic.counted.begun, before.get("begun", 0))
                 _write_facts(folder, phase)
