@@ -3,6 +3,7 @@
     python tools/audit_answers.py ask OUT [--only PROVIDER…]      # OUT/PROVIDER.jsonl; needs xllamacpp, or vLLM
     python tools/audit_answers.py score OUT [--dtype bfloat16]    # OUT/PROVIDER.float32.pickle; needs torch
     python tools/audit_answers.py table OUT FILE                  # what benchmarks/audit.py reads, of both
+    python tools/audit_answers.py fits OUT FILE                   # how well causes fit, for a test
 
 160 questions of our own to SmolLM2-135M-Instruct: short ones, and paragraphs of this repository's pages. Every provider
 answers all of them in at most 48 tokens. The trusted copy is transformers. A provider's name says what it was asked for
@@ -19,9 +20,9 @@ import pickle
 import random
 import re
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -58,9 +59,12 @@ class Provider:
     prompt: str = "own"
     used: Sampling = (0.0, 1.0)
     engine: str = "llama.cpp"
+    settings: Mapping[str, float] = field(default_factory=dict)
+    """Further settings of llama.cpp."""
 
 
 GREEDY, T1, T07, P09 = (0.0, 1.0), (1.0, 1.0), (0.7, 1.0), (1.0, 0.9)
+ASKED = {"greedy": Decoding(), "t1": Decoding(1.0), "t07": Decoding(0.7), "p09": Decoding(1.0, 0.9)}
 # Answers of greedy_F32 that are changed after they were generated.
 EDITS = ("greedy_edited_word", "greedy_edited_sentence")
 PROVIDERS: dict[str, Provider] = {
@@ -68,6 +72,9 @@ PROVIDERS: dict[str, Provider] = {
     "greedy_Q4_0": Provider("Q4_0"),
     "t1_F32": Provider(used=T1),
     "t1_Q4_0": Provider("Q4_0", used=T1),
+    "t1_k20": Provider(used=T1, settings={"top_k": 20}),
+    "t1_minp": Provider(used=T1, settings={"min_p": 0.1}),
+    "greedy_rope": Provider("rope"),
     "greedy_Q8_0": Provider("Q8_0"),
     "greedy_Q5_0": Provider("Q5_0"),
     "greedy_BF16": Provider("BF16"),
@@ -119,7 +126,9 @@ def write_prompt(question: str, kind: str = "own") -> str:
 # Asking
 
 
-def ask_llama_cpp(weights: str, prompts: Sequence[str], used: Sampling) -> Iterator[dict[str, Any]]:
+def ask_llama_cpp(
+    weights: str, prompts: Sequence[str], used: Sampling, settings: Mapping[str, float]
+) -> Iterator[dict[str, Any]]:
     """Ask a server in this process."""
     import xllamacpp
 
@@ -134,7 +143,7 @@ def ask_llama_cpp(weights: str, prompts: Sequence[str], used: Sampling) -> Itera
         body = {
             "prompt": prompt, "n_predict": TOKENS, "temperature": used[0], "top_p": used[1], "top_k": 0, "min_p": 0.0,
             "typical_p": 1.0, "repeat_penalty": 1.0, "seed": 1000 + number, "stop": ["<|im_end|>"],
-            "return_tokens": True, "cache_prompt": False,
+            "return_tokens": True, "cache_prompt": False, **settings,
         }  # fmt: skip
         request = urllib.request.Request(
             f"{server.listening_address}/completion", json.dumps(body).encode(), {"Content-Type": "application/json"}
@@ -181,8 +190,10 @@ def ask_provider(name: str, out: Path) -> None:
     if path.exists():
         return
     prompts = [write_prompt(question, provider.prompt) for question in write_questions()]
-    ask = ask_vllm if provider.engine == "vllm" else ask_llama_cpp
-    answers = ask(provider.weights, prompts, provider.used)
+    if provider.engine == "vllm":
+        answers = ask_vllm(provider.weights, prompts, provider.used)
+    else:
+        answers = ask_llama_cpp(provider.weights, prompts, provider.used, provider.settings)
     half = path.with_suffix(".half")
     half.write_text("".join(json.dumps(answer) + "\n" for answer in answers), encoding="utf-8")
     half.rename(path)
@@ -269,13 +280,12 @@ def write_table(out: Path, file: Path) -> None:
     def decode(ids: Sequence[int]) -> str:
         return str(tokenizer.decode(list(ids), skip_special_tokens=False))
 
-    asked = {"greedy": Decoding(), "t1": Decoding(1.0), "t07": Decoding(0.7), "p09": Decoding(1.0, 0.9)}
     rows = []
     for path in sorted(out.glob("*.float32.pickle")):
         name = path.name.partition(".")[0]
         said = {row["doc"]: row for row in map(json.loads, (out / f"{name}.jsonl").read_text("utf-8").splitlines())}
         table = {row.doc: row for row in pickle.loads(path.read_bytes())}
-        decodings = {("chat", doc): asked[name.partition("_")[0]] for doc in table}
+        decodings = {("chat", doc): ASKED[name.partition("_")[0]] for doc in table}
         for doc in score_docs(table.values(), decodings, decode):
             assert doc.likelihoods is not None
             opening, later = doc.scores[doc.openings], doc.scores[~doc.openings]
@@ -291,9 +301,23 @@ def write_table(out: Path, file: Path) -> None:
     print(file)
 
 
+def write_fits(out: Path, file: Path) -> None:
+    """Write by provider and doc the tokens of the answer, how many are unlikely, and how well causes fit it."""
+    tokenizer = Tokenizer.from_file(str(make_folder(find_cache(), "float32") / "tokenizer.json"))
+    found = {}
+    for path in sorted(out.glob("*.float32.pickle")):
+        name = path.name.partition(".")[0]
+        table = pickle.loads(path.read_bytes())
+        decodings = {("chat", row.doc): ASKED[name.partition("_")[0]] for row in table}
+        docs = score_docs(table, decodings, lambda ids: str(tokenizer.decode(list(ids), skip_special_tokens=False)))
+        found[name] = [[len(doc.scores), int(doc.unlikely.sum()), *np.round(doc.fits, 3).tolist()] for doc in docs]
+    file.write_text(json.dumps(found), encoding="utf-8")
+    print(file)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("ask", "score", "table"))
+    parser.add_argument("what", choices=("ask", "score", "table", "fits"))
     parser.add_argument("out", type=Path)
     parser.add_argument("file", type=Path, nargs="?")
     parser.add_argument("--only", nargs="*", choices=PROVIDERS, default=list(PROVIDERS))
@@ -304,6 +328,8 @@ def main() -> None:
         score_answers(arguments.out, arguments.dtype)
     elif arguments.what == "table":
         write_table(arguments.out, arguments.file)
+    elif arguments.what == "fits":
+        write_fits(arguments.out, arguments.file)
     else:
         for name in arguments.only:
             ask_provider(name, arguments.out)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from command import cli
@@ -15,6 +15,8 @@ from forked import started
 from load_server import DOCS, Finished, load_server, read_levels, run_load
 from marks import thorough
 from places import THOROUGH
+
+from meta_eval.plugins.load import engine_figures
 
 
 def test_a_sound_server_whose_near_ties_turn_is_the_same(place: Path) -> None:
@@ -49,6 +51,48 @@ def test_without_log_probabilities_signs_in_the_text_suffice(place: Path) -> Non
         tree = run_load(place, server, "--concurrency", "12", "--traffic", "0", "--docs", "40", code=1)
     assert tree["near_tie_nats"] is None
     assert any("near ties are not known" in note for note in tree["notes"])
+
+
+def test_without_log_probabilities_no_fault_is_seen_at_best(place: Path) -> None:
+    with load_server(place / "model", tied=0, scores=False) as server:
+        tree = run_load(place, server, "--concurrency", "24", "--traffic", "0", "--docs", "200", code=0)
+    assert tree["summary"].startswith("no fault seen under load up to 24 in flight")
+
+
+def test_an_answer_that_goes_on_behind_its_stop_text_is_a_sure_sign(place: Path) -> None:
+    def go_on(text: str, now: int) -> str:
+        return f"{text}\n\nQuestion: and now?" if now > 2 else text
+
+    with load_server(place / "model", tied=0, spoil=go_on, scores=False) as server:
+        tree = run_load(place, server, "--concurrency", "6", "--docs", "12", "--traffic", "0", code=1)
+    assert dict(tree["levels"][0]["counts"]["signs"])["went on behind its stop text"] >= 2
+
+
+@pytest.mark.parametrize(
+    ("pages", "patience", "is_idle"),
+    [
+        (["vllm:num_requests_running 2\n", "vllm:num_requests_running 0\nvllm:num_requests_waiting 1\n",
+          "vllm:num_requests_running 0\n"], 9.0, True),
+        (["vllm:num_requests_running 1\n"] * 99, 0.0, False),
+        ([None], 0.01, True),
+        (["<html>"], 0.01, True),
+    ],
+)  # fmt: skip
+def test_alone_begins_when_the_server_is_idle(
+    pages: list[str | None], patience: float, is_idle: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Server:
+        async def read_page(self, _path: str) -> str | None:
+            return pages.pop(0)
+
+        async def close(self) -> None:
+            """Nothing is open."""
+
+    monkeypatch.setattr(engine_figures, "_EVERY_S", 0.001)
+    monkeypatch.setattr(engine_figures, "_IDLE_S", 0.01)
+    client: Any = SimpleNamespace(connect_again=lambda: [Server()])
+    assert engine_figures.wait_until_idle(client, patience) == is_idle
+    assert not pages or not is_idle
 
 
 def test_a_slow_server_that_is_often_busy_is_not_worse(place: Path) -> None:
@@ -150,19 +194,6 @@ def test_levels_are_searched_between_the_good_and_the_bad(place: Path) -> None:
 
 
 @thorough
-def test_deployments_stand_side_by_side(place: Path) -> None:
-    words = ("--concurrency", "12", "--docs", "100", "--traffic", "0")
-    with load_server(place / "model", "exchange", 0.3, above=6) as server:
-        run_load(place, server, *words, code=1)
-    with load_server(place / "model", above=6) as server:
-        tree = run_load(place, server, *words, "--vary", "prefix caching off", "--html", "page.html")
-    assert tree["deployment"] == "prefix caching off"
-    (other,) = tree["other_deployments"]
-    assert (other["name"], other["levels"][0][:2]) == ("plain", [12, "worse"])
-    assert "prefix caching off" in (place / "page.html").read_text("utf-8")
-
-
-@thorough
 def test_the_use_of_the_pool_stands_beside_the_answers(place: Path) -> None:
     def page() -> str:
         return (
@@ -179,38 +210,3 @@ def test_the_use_of_the_pool_stands_beside_the_answers(place: Path) -> None:
     assert level["pool"] == 0.95
     assert level["preemptions"] == 0
     assert sum(row[1] for row in level["by_pool"]) > 10
-
-
-@thorough
-def test_the_fault_is_written_down_with_made_up_prompts_alone(place: Path) -> None:
-    with load_server(place / "model", "exchange", 0.3, above=6) as server:
-        tree = run_load(
-            place, server, "--concurrency", "12", "--traffic", "0", "--docs", "40", "--reproduce", "made", code=1
-        )
-        content = json.loads((place / "made" / "prompts.json").read_text("utf-8"))
-        assert "Question" not in json.dumps(content)
-        assert content["level"] == 12
-        assert 1 <= len(content["prompts"]) < 64
-        program = [sys.executable, "-IS", place / "made" / "reproduce.py", server.url]
-        done = subprocess.run(program, capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert "answers differ at 12 in flight" in done.stdout
-    assert any("made-up prompt" in note for note in tree["notes"])
-
-
-def test_a_sound_server_has_nothing_to_write_down(place: Path) -> None:
-    with load_server(place / "model", tied=0) as server:
-        words = ("--concurrency", "8", "--docs", "20", "--traffic", "0")
-        tree = run_load(place, server, *words, "--reproduce", "made")
-    assert not (place / "made").exists()
-    assert "no level is worse, so there is nothing to reproduce" in tree["notes"]
-
-
-def test_a_folder_of_others_is_refused_before_anything_is_asked(place: Path) -> None:
-    (place / "made").mkdir()
-    (place / "made" / "reproduce.py").write_text("mine")
-    with load_server(place / "model") as server:
-        done = cli("load", "work_dir", "--set", f"base_url={server.url}", "--reproduce", "made", cwd=place)
-        assert not server.bodies
-    assert done.returncode == 2
-    assert (place / "made" / "reproduce.py").read_text() == "mine"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -31,8 +32,9 @@ def greedy(docs: int, regret: float, *, every: int = 10, tokens: int = 40, only:
 
 
 def sampled(
-    docs: int, temperature: float = 1.0, top_p: float = 1.0, tokens: int = 60, seed: int = 0, k: int = VOCABULARY - 2
-) -> list[Forced]:
+    docs: int, temperature: float = 1.0, top_p: float = 1.0, tokens: int = 60, seed: int = 0, k: int = VOCABULARY - 2,
+    top_k: int = VOCABULARY, min_p: float = 0.0,
+) -> list[Forced]:  # fmt: skip
     """Answers of a model with random distributions, sampled from it. Few long ones are scored sooner than many."""
     rng = np.random.default_rng(seed)
     answers = []
@@ -42,6 +44,7 @@ def sampled(
         scaled = np.exp(logs / temperature)
         scaled /= scaled.sum(axis=1, keepdims=True)
         scaled = np.where(np.cumsum(scaled, axis=1) - scaled < top_p, scaled, 0)
+        scaled = np.where((np.arange(VOCABULARY) < top_k) & (scaled >= min_p * scaled[:, :1]), scaled, 0)
         scaled /= scaled.sum(axis=1, keepdims=True)
         drawn = rng.random((tokens, 1)) > np.cumsum(scaled, axis=1)
         ids = np.minimum(drawn.sum(axis=1), VOCABULARY - 1).astype(np.int32)
@@ -187,11 +190,57 @@ def test_another_temperature_is_found(was: float) -> None:
     assert [cause.key for cause in find_causes(verdicts, docs, None, 0)] == ["temperature"]
 
 
+def perturbed(docs: int, noise: str, scale: float, tokens: int = 40) -> list[Forced]:
+    """The likeliest tokens of a model after noise on its logits: Gumbel's is a temperature, Gaussian other weights."""
+    rng, answers = np.random.default_rng(1), []
+    for doc in range(docs):
+        logs = rng.normal(0, 1, (tokens, 60)) * np.where(rng.random((tokens, 1)) < 0.5, 4.0, 1.5)  # half are sharp
+        logs -= np.log(np.exp(logs).sum(axis=1, keepdims=True))
+        ids = (logs + scale * getattr(rng, noise)(size=logs.shape)).argmax(axis=1)
+        order, at = np.argsort(-logs, axis=1)[:, :20], np.arange(tokens)
+        forced = answer(doc, logs[at, ids], logs[at, order[:, 0]] - logs[at, ids])
+        answers.append(
+            replace(
+                forced, token_ids=ids.astype(np.int32), top_ids=order[:, 0].astype(np.int32),
+                top_k_ids=order.astype(np.int32),
+                top_k_logprobs=np.take_along_axis(logs, order, axis=1).astype(np.float32),
+            )
+        )  # fmt: skip
+    return answers
+
+
+@pytest.mark.parametrize(
+    ("noise", "scale", "first"), [("gumbel", 0.7, "sampled at"), ("normal", 0.4, "coarser weights")]
+)
+def test_the_cause_that_fits_best_stands_first(noise: str, scale: float, first: str) -> None:
+    docs = score(perturbed(40, noise, scale))
+    (cause,) = find_causes(judge_answers(docs), docs, None, 0)
+    assert cause.text.startswith(f"likely causes, the first of which fits best: (a) {first}")
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "words"), [("top_k", 3, "a top_k of about 3:"), ("min_p", 0.1, "a min_p of about 0.1:")]
+)
+def test_settings_that_leave_out_unlikely_tokens_are_named(setting: str, value: float, words: str) -> None:
+    docs = score(sampled(60, tokens=120, **{setting: value}), 1.0)
+    verdicts = judge_answers(docs, score(sampled(60, tokens=120, seed=1), 1.0))
+    assert verdicts[0].outcome == "different"
+    (cause,) = find_causes(verdicts, docs, None, 0)
+    assert (cause.key, cause.text[: len(words)]) == (setting, words)
+
+
+def test_answers_of_a_broken_copy_are_not_taken_for_edited_ones() -> None:
+    docs = score(greedy(100, 12.0, every=2, only=10))
+    (cause,) = find_causes(judge_answers(docs), docs, None, 0)
+    assert cause.key == "mixture"
+    assert cause.interval is not None and cause.interval.lower < 0.1 < cause.interval.upper
+
+
 def test_sampling_where_greedy_was_asked_is_found() -> None:
     docs = score(sampled(60, 0.7))
     (cause,) = find_causes(judge_answers(docs), docs, None, 0)
     assert (cause.key, cause.interval and cause.interval.lower >= 0.6) == ("sampling_or_weights", True)
-    assert cause.text.startswith("likely causes: (a) sampled at a temperature of about") and "; (b) " in cause.text
+    assert re.match(r"likely causes, .* fits best: \(a\) sampled at a temperature of about.*; \(b\) ", cause.text)
     assert ("; or " in cause.text, len(set(cause.groups))) == (False, len(cause.groups))
 
 
@@ -259,7 +308,8 @@ def test_cut_answers_are_counted_whatever_the_endpoint_says_of_their_end() -> No
     assert count_cut([say(min(fact.completion_tokens or 0, 32)) for fact in natural]) == 36
     assert count_cut([*natural, say(30, "length")]) == 1
     assert count_cut([say(64, "length") for _ in range(60)]) == 0, "the limit that was asked for"
-    assert count_cut([say(5) for _ in range(60)]) == 0, "short answers of one form"
+    assert count_cut([say(20) for _ in range(60)]) == 60
+    assert count_cut([say(15) for _ in range(60)]) == 0, "short answers of one form"
     assert count_cut([]) == 0
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from meta_eval.plugins.load.options import LoadOptions, check_options
-from meta_eval.sockets import Progress, apart, check_folder, display_logs, documented
+from meta_eval.sockets import Progress, apart, display_logs, documented
 
 if TYPE_CHECKING:
     from meta_eval.plugins.load.load_report import LoadReport
@@ -43,13 +43,10 @@ def load(
     """
     from meta_eval.plugins.load.load_build import run_load
     from meta_eval.plugins.load.load_report import LoadReport
-    from meta_eval.plugins.load.reproduction import FILES, KIND
     from meta_eval.sockets import find_pack
 
     chosen = (options or LoadOptions()).updated(**keywords)
     check_options(chosen)
-    if chosen.reproduce is not None:
-        check_folder(Path(chosen.reproduce), KIND, names=FILES, shared=True)
     with display_logs(progress):
         pack, settings = find_pack(chosen.pack, config, chosen.overrides, edited=chosen.edited)
         return LoadReport(run_load(pack, settings, chosen))

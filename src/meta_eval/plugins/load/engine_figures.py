@@ -26,7 +26,7 @@ _NAMES = {
     "preemptions": ("vllm:num_preemptions_total", "vllm:num_preemptions", "sglang:num_retracted_reqs"),
 }  # fmt: skip
 _LINE = re.compile(r"^([A-Za-z_:]+)(?:\{[^}]*\})? ([0-9.eE+-]+)", re.MULTILINE)
-_EVERY_S, _PATIENCE_S = 0.5, 5.0
+_EVERY_S, _PATIENCE_S, _IDLE_S = 0.5, 5.0, 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,3 +116,38 @@ class Watch:
                 return
             self.figures.append(figures)
             await asyncio.sleep(_EVERY_S)
+
+
+def wait_until_idle(client: ServersClient[Any], patience: float) -> bool:
+    """Wait until no request runs or waits at any server. A server without figures gets so much time.
+
+    Args:
+        client: The open client of the servers.
+        patience: How long an answer may take, seconds. A server with figures gets `_IDLE_S` at least.
+
+    Returns: Whether they are idle, or said nothing.
+    """
+    return asyncio.run(_wait_until_idle(client, patience))
+
+
+async def _wait_until_idle(client: ServersClient[Any], patience: float) -> bool:
+    async def wait(server: Connection) -> bool:
+        began = time.monotonic()
+        while True:
+            page = await server.read_page("/metrics")
+            figures = parse_metrics(page, time.time()) if page is not None else None
+            if figures is None or figures.running is None:
+                await asyncio.sleep(max(0.0, patience - (time.monotonic() - began)))
+                return True
+            if not figures.running and not figures.waiting:
+                return True
+            if time.monotonic() - began > max(patience, _IDLE_S):
+                return False
+            await asyncio.sleep(_EVERY_S)
+
+    servers = client.connect_again()
+    try:
+        return all(await asyncio.gather(*map(wait, servers)))
+    finally:
+        for server in servers:
+            await server.close()

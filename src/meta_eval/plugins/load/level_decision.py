@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from meta_eval.plugins.load.signs import Seen
+from meta_eval.plugins.load.signs import MIRRORED, OTHER, Seen
 from meta_eval.plugins.load.thresholds import AT_MOST, FALSE_ALARM, FOUND, SIGNS
-from meta_eval.sockets import LEVEL, Interval, stats
+from meta_eval.sockets import LEVEL, Interval, plural, stats
 
-Outcome = Literal["same", "worse", "undecided"]
-"""What a server does under load, beside what it does alone."""
+Outcome = Literal["same", "no fault seen", "worse", "undecided"]
+"""What a server does under load, beside what it does alone. Without log-probabilities it is not known whether partings
+are near ties, and the best that can be said is that no fault was seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +32,8 @@ class Verdicts:
 
     @property
     def p(self) -> float:
-        """The one-sided p value of a loss: whether losses are more frequent than gains (the exact test of signs)."""
-        return binomial_tail(self.lost, self.lost + self.won, 0.5)
+        """The one-sided p value of a loss; see `sign_tail`."""
+        return sign_tail(self.lost, self.won)
 
     @property
     def drop(self) -> float:
@@ -41,11 +42,8 @@ class Verdicts:
 
     @property
     def interval(self) -> Interval:
-        """Of the drop, two-sided; `meta_eval.stats.paired_drop` has the method."""
-        same = self.docs - self.lost - self.won
-        alone = [1.0] * self.lost + [0.0] * self.won + [1.0] * same
-        loaded = [0.0] * self.lost + [1.0] * self.won + [1.0] * same
-        return stats.paired_drop(alone, loaded).interval(LEVEL)
+        """Of the drop, two-sided; see `bound_drop`."""
+        return bound_drop(self.lost, self.won, self.docs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +65,20 @@ class Counts:
     corrupted: int
     """Answers that are corrupted."""
 
-    sure: int
-    """Those of them that no rounding explains."""
-
     failed: int
     """Requests without an answer."""
 
     signs: tuple[tuple[str, int], ...]
     """How many answers have each sign, the most frequent first."""
+
+    weak: int = 0
+    """Other answers under load with weak signs beside those alone."""
+
+    weak_alone: int = 0
+    """Answers alone with weak signs beside those under load."""
+
+    shared: int = 0
+    """Answers with text of another request in flight, which chance may explain."""
 
     @property
     def parting(self) -> float:
@@ -112,51 +116,65 @@ def count(seen: Sequence[Seen]) -> Counts:
     signs = Counter(sign for one in seen for sign in one.signs[:1])
     return Counts(
         len(seen) - kinds["failed"], kinds["same"], kinds["near tie"], kinds["parted"], kinds["corrupted"],
-        sum(one.is_sure for one in seen), kinds["failed"], tuple(signs.most_common()),
+        kinds["failed"], tuple(signs.most_common()), sum(one.direction > 0 for one in seen),
+        sum(one.direction < 0 for one in seen), sum(one.kind == "parted" and OTHER in one.signs for one in seen),
     )  # fmt: skip
 
 
-def decide(level: Counts, alone: Counts, verdicts: Verdicts | None) -> LevelDecision:
+def decide(level: Counts, alone: Counts, verdicts: Verdicts | None, *, is_scored: bool = True) -> LevelDecision:
     """Decide whether a server answers worse under load than alone.
 
-    Worse is a level by any of three tests, each with a p value of at most `FALSE_ALARM` on a sound server: answers that
-    no rounding explains, of which a sound server has none; corrupted answers of any kind beside those alone (the exact
-    test of Fisher); and lost verdicts beside won ones.
+    Worse is a level by any of three tests, each with a p value of at most `FALSE_ALARM` on a sound server: corrupted
+    answers, of which a sound server has none, beside those alone (the exact test of Fisher); answers with weak signs
+    under load beside those that have them alone; and lost verdicts beside won ones (both `sign_tail`).
 
     Args:
         level: The answers of the level.
         alone: The answers alone, asked again, beside those asked first.
         verdicts: The verdicts; None if none are there.
+        is_scored: Whether the server scores texts.
     """
     smallest = find_smallest_rate(level.answers, alone)
     if not level.answers:
         return LevelDecision("undecided", "no request was answered", smallest)
-    if level.sure >= SIGNS and fisher_tail(level.sure, level.answers, alone.sure, alone.answers) <= (
-        FALSE_ALARM if alone.sure else 1.0
-    ):
-        return LevelDecision("worse", f"{_answers(level.sure)} with a sure sign of a fault", smallest)
-    if fisher_tail(level.corrupted, level.answers, alone.corrupted, alone.answers) <= FALSE_ALARM:
-        beside = f"beside {alone.corrupted:,} of {alone.answers:,} alone"
-        return LevelDecision("worse", f"{_answers(level.corrupted)} are corrupted, {beside}", smallest)
+    if fault := _find_fault(level, alone, verdicts):
+        return LevelDecision("worse", fault, smallest)
+    if doubts := _list_doubts(level, alone, verdicts):
+        return LevelDecision("undecided", "; ".join(doubts), smallest)
+    none = f"no answer of {level.answers:,} is corrupted"
+    if is_scored and not level.parted:
+        return LevelDecision("same", none, smallest)
+    return LevelDecision("no fault seen", f"{none}, and {plural(level.parted, 'parting')} not known", smallest)
+
+
+def _find_fault(level: Counts, alone: Counts, verdicts: Verdicts | None) -> str | None:
+    """Why a level is worse; None if it is not."""
+    p = fisher_tail(level.corrupted, level.answers, alone.corrupted, alone.answers) if alone.corrupted else 0.0
+    if level.corrupted >= SIGNS and p <= FALSE_ALARM:
+        return f"{_answers(level.corrupted)} with a sure sign of a fault"
+    if sign_tail(level.weak, level.weak_alone) <= FALSE_ALARM:
+        signs = ", ".join(f"{sign} {number:,}" for sign, number in level.signs if sign in MIRRORED)
+        return f"{_answers(level.weak)} with weak signs, and {level.weak_alone:,} alone beside them ({signs})"
     if verdicts is not None and verdicts.docs and verdicts.p <= FALSE_ALARM:
-        words = f"{verdicts.lost:,} verdicts lost and {verdicts.won:,} won"
-        return LevelDecision("worse", words, smallest)
-    reasons = list(_list_doubts(level, alone, verdicts))
-    if reasons:
-        return LevelDecision("undecided", "; ".join(reasons), smallest)
-    return LevelDecision("same", f"no answer of {level.answers:,} is corrupted", smallest)
+        return f"{verdicts.lost:,} verdicts lost and {verdicts.won:,} won"
+    return None
 
 
 def _list_doubts(level: Counts, alone: Counts, verdicts: Verdicts | None) -> list[str]:
     doubts = []
+    suspect = bound_share(level.corrupted + level.shared, level.answers).upper
     if level.corrupted:
         doubts.append(
             f"{level.corrupted:,} of {level.answers:,} answers {'is' if level.corrupted == 1 else 'are'} corrupted"
         )
-    elif level.interval.upper > AT_MOST:
-        doubts.append(f"no corrupted answer, but {level.answers:,} answers may hide {100 * level.interval.upper:.1f} %")
-    if alone.sure:
-        doubts.append(f"{_answers(alone.sure)} alone with a sure sign of a fault")
+    elif suspect > AT_MOST:
+        shared = f"{_answers(level.shared)} with another's text" if level.shared else "no corrupted answer"
+        doubts.append(f"{shared}, but {level.answers:,} answers may hide {100 * suspect:.1f} %")
+    weak = bound_drop(level.weak, level.weak_alone, level.answers).upper
+    if level.weak and weak > AT_MOST:
+        doubts.append(f"{_answers(level.weak)} with weak signs may hide {100 * weak:.1f} %")
+    if alone.corrupted:
+        doubts.append(f"{_answers(alone.corrupted)} alone with a sure sign of a fault")
     if level.failed > AT_MOST * (level.failed + level.answers):
         doubts.append(f"{level.failed:,} requests have no answer")
     if verdicts is not None and verdicts.docs and verdicts.interval.upper > AT_MOST:
@@ -176,8 +194,8 @@ def find_smallest_rate(answers: int, alone: Counts) -> float:
         alone: The answers alone. Where they have none that is corrupted, `SIGNS` are enough.
     """
     needed = SIGNS
-    if alone.sure:
-        while needed <= answers and fisher_tail(needed, answers, alone.sure, alone.answers) > FALSE_ALARM:
+    if alone.corrupted:
+        while needed <= answers and fisher_tail(needed, answers, alone.corrupted, alone.answers) > FALSE_ALARM:
             needed += 1
     low, high = 0, 1000  # in 0.1 %; more are found of a larger share
     while high - low > 1:
@@ -191,6 +209,19 @@ def binomial_tail(least: int, draws: int, share: float) -> float:
     from scipy.stats import binom
 
     return float(binom.sf(least - 1, draws, share)) if draws else float(least <= 0)
+
+
+def sign_tail(lost: int, won: int) -> float:
+    """The one-sided p value of losses that are more frequent than gains: the exact test of signs."""
+    return binomial_tail(lost, lost + won, 0.5)
+
+
+def bound_drop(lost: int, won: int, docs: int) -> Interval:
+    """The two-sided interval of the share lost less the share won; `meta_eval.stats.paired_drop` has the method."""
+    same = docs - lost - won
+    alone = [1.0] * lost + [0.0] * won + [1.0] * same
+    loaded = [0.0] * lost + [1.0] * won + [1.0] * same
+    return stats.paired_drop(alone, loaded).interval(LEVEL)
 
 
 def fisher_tail(a: int, of_a: int, b: int, of_b: int) -> float:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import math
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from meta_eval.plugins.load.in_flight import find_in_flight
 from meta_eval.plugins.load.level_decision import Counts, LevelDecision, Verdicts, count, decide
-from meta_eval.plugins.load.load_run import AGAIN, FOLDER, Asking, Doc, LoadRun, Phase
+from meta_eval.plugins.load.load_run import AGAIN, Asking, Doc, LoadRun, Phase
 from meta_eval.plugins.load.options import LoadOptions
 from meta_eval.plugins.load.signs import OtherTexts, Seen, classify
 from meta_eval.plugins.load.thresholds import (
@@ -32,16 +32,11 @@ from meta_eval.sockets import (
     ScoringOptions,
     UserError,
     api,
-    log,
-    parse_json,
     plural,
-    read_regular,
-    replace_file,
     report_progress,
 )
 
-SCHEMA_VERSION = 1
-_KEPT = "load.json"
+SCHEMA_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,22 +89,8 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
-class Deployment:
-    """What another call of this command found of another deployment."""
-
-    name: str
-    """What is special about it."""
-
-    levels: tuple[tuple[int, str, int, int, int], ...]
-    """Per level: requests in flight, outcome, answers, partings, corrupted answers."""
-
-
-@dataclass(frozen=True, slots=True)
 class Found:
     """All that a report shows."""
-
-    name: str
-    """What is special about the deployment."""
 
     model: str
     engine: str
@@ -123,9 +104,6 @@ class Found:
 
     shown: tuple[Shown, ...]
     """The clearest corrupted answers."""
-
-    others: tuple[Deployment, ...]
-    """Other deployments in the same folder."""
 
     limit: float | None
     """The largest distance of a near tie, nats; None if nothing was scored."""
@@ -152,13 +130,7 @@ def run_load(pack: Path, settings: RunSettings, options: LoadOptions) -> Found:
                     break
                 asking.score([asking.ask_level(level)])
                 judge = Judge(asking, settings, options)
-        found = judge.find()
-        if options.reproduce is not None:
-            from meta_eval.plugins.load.reproduction import write_reproduction
-
-            note = write_reproduction(Path(options.reproduce), asking, found, options)
-            found = replace(found, notes=(*found.notes, note))
-    return found
+        return judge.find()
 
 
 def choose_next_level(levels: Sequence[Level], alone: int) -> int | None:
@@ -215,17 +187,15 @@ class Judge:
         self._beside = beside
 
     def find(self) -> Found:
-        """All that a report shows; other calls with the same folder show it, too."""
+        """All that a report shows."""
         run = self._run
         every = (self._beside, *(level.counts for level in self.levels))
         if run.not_scored is not None and any(counts.parting for counts in every):
             self.notes.append(f"answers that part were not scored, so near ties are not known: {run.not_scored}")
-        found = Found(
-            self._options.vary, self._settings.model_name, run.engine, self._beside, tuple(self.levels),
-            tuple(self._choose_shown()), (), self._limit, tuple(self.notes),
+        return Found(
+            self._settings.model_name, run.engine, self._beside, tuple(self.levels), tuple(self._choose_shown()),
+            self._limit, tuple(self.notes),
         )  # fmt: skip
-        _keep(run.folder, found)
-        return replace(found, others=tuple(_read_others(run.folder)))
 
     def _find_limit(self) -> float | None:
         """The largest distance of a near tie, by answers that were given alone; None if nothing can be scored."""
@@ -249,19 +219,41 @@ class Judge:
         return limit
 
     def _look(self, phase: Phase) -> list[Seen]:
-        run, seen = self._run, []
+        run = self._run
         beside = (run.alone,) if phase.name == AGAIN else (run.alone, run.again)
-        for doc, answer in sorted(phase.answers.items()):  # not as they came
-            alone = [other.answers[doc] for other in beside if doc in other.answers]
-            alone = [given for given in alone if given.error is None]
-            if not alone:
-                continue
-            scored = self._asking.find_scored(doc, answer) if self._limit is not None else None
-            foreign = self._others.find(doc, answer.text or "")
-            if foreign is not None and any(foreign in (given.text or "") for given in alone):
-                foreign = None
-            seen.append(classify(alone, answer, run.requests[doc].prompt, foreign, scored, self._limit or 0.0))
-        return seen
+        alone = {
+            doc: given for doc in sorted(phase.answers)  # not as they came
+            if (given := [of.answers[doc] for of in beside if doc in of.answers and of.answers[doc].error is None])
+        }  # fmt: skip
+        scored = (
+            {} if self._limit is None else {doc: self._asking.find_scored(doc, phase.answers[doc]) for doc in alone}
+        )
+        parted = [doc for doc in alone if phase.answers[doc].text not in {given.text for given in alone[doc]}]
+        foreign, by_chance = self._find_foreign(phase, parted, {doc for doc in parted if scored.get(doc) is None})
+        return [
+            classify(
+                given, phase.answers[doc], run.requests[doc].prompt, foreign.get(doc), scored.get(doc),
+                self._limit or 0.0, by_chance=doc in by_chance, stop=run.requests[doc].stop,
+            )
+            for doc, given in alone.items()
+        ]  # fmt: skip
+
+    def _find_foreign(
+        self, phase: Phase, parted: Collection[Doc], unscored: Collection[Doc]
+    ) -> tuple[dict[Doc, str], Collection[Doc]]:
+        """By doc what its answer shares with another request; and the docs of which chance may explain it.
+
+        Where an answer is scored, its tokens say whether a text is its own. Elsewhere a text of another doc counts only
+        if that was in flight.
+        """
+        found = {doc: self._others.find(doc, phase.answers[doc].text or "") for doc in parted}
+        foreign = {doc: part for doc, part in found.items() if part is not None}
+        owners = {doc: self._others.find_owner(foreign[doc]) for doc in unscored if doc in foreign}
+        docs = {doc: owner for doc, owner in owners.items() if owner in self._run.requests}
+        spans = {doc: answer.span for doc, answer in phase.answers.items() if answer.span}
+        in_flight, is_chance = find_in_flight(docs, spans)
+        kept = {doc: part for doc, part in foreign.items() if doc not in docs or doc in in_flight}
+        return kept, in_flight if is_chance else ()
 
     def _judge(self, phase: Phase, seen: Sequence[Seen], beside: Counts, verdicts: Verdicts | None) -> Level:
         counts = count(seen)
@@ -269,7 +261,7 @@ class Judge:
         pool = max((figures.pool for figures in phase.figures if figures.pool is not None), default=None)
         preempted = [figures.preemptions for figures in phase.figures if figures.preemptions is not None]
         return Level(
-            phase.level, counts, verdicts, decide(counts, beside, verdicts),
+            phase.level, counts, verdicts, decide(counts, beside, verdicts, is_scored=self._limit is not None),
             spans[len(spans) // 2] if spans else None, pool,
             int(preempted[-1] - preempted[0]) if preempted else None, _sort_by_pool(phase, seen), phase.traffic,
         )  # fmt: skip
@@ -322,9 +314,10 @@ class Judge:
 
     def _choose_shown(self) -> list[Shown]:
         run, shown = self._run, []
+        worse = {level.level for level in self.levels if level.decision.outcome == "worse"}
         for phase in run.levels:
             for seen in self.seen[phase.level]:
-                if seen.kind == "corrupted":
+                if seen.kind == "corrupted" or (phase.level in worse and seen.direction > 0):
                     doc = seen.task, seen.doc
                     texts = (run.alone.answers[doc].text or "", phase.answers[doc].text or "")
                     shown.append(Shown(phase.level, seen, *texts))
@@ -334,7 +327,7 @@ class Judge:
 def _rank(shown: Shown) -> tuple[bool, int, float, int, str, int]:
     """The clearest first: sure signs, many of them, far from the likeliest token."""
     seen = shown.seen
-    return not seen.is_sure, -len(seen.signs), -round(seen.distance or 0.0, 3), shown.level, seen.task, seen.doc
+    return seen.kind != "corrupted", -len(seen.signs), -round(seen.distance or 0.0, 3), shown.level, seen.task, seen.doc
 
 
 def _cut(request: Any, most: int | None) -> Any:
@@ -367,33 +360,3 @@ def _sort_by_pool(phase: Phase, seen: Sequence[Seen]) -> tuple[tuple[str, int, i
                 rows[words][0] + 1, rows[words][1] + (one.kind != "same"), rows[words][2] + (one.kind == "corrupted"),
             ]  # fmt: skip
     return tuple((words, *figures) for words, figures in rows.items() if figures[0])  # type: ignore[misc]
-
-
-def _keep(folder: Path, found: Found) -> None:
-    """Keep what the reports of other deployments show of this one."""
-    levels = [
-        [level.level, level.decision.outcome, level.counts.answers, level.counts.answers - level.counts.same,
-         level.counts.corrupted]
-        for level in found.levels
-    ]  # fmt: skip
-    if folder.is_dir():
-        with replace_file(folder / _KEPT) as file:
-            file.write(json.dumps({"schema_version": SCHEMA_VERSION, "name": found.name, "levels": levels}))
-
-
-def _read_others(folder: Path) -> list[Deployment]:
-    """What calls with other names have kept; a file that cannot be read is a warning."""
-    others = []
-    for path in sorted(folder.parent.glob(f"*/{_KEPT}")):
-        if path.parent == folder:
-            continue
-        try:
-            tree = parse_json(read_regular(path))
-            levels = tuple(
-                (int(level), str(outcome)[:20], int(answers), int(partings), int(corrupted))
-                for level, outcome, answers, partings, corrupted in tree["levels"]
-            )
-            others.append(Deployment(str(tree["name"])[:60], levels))
-        except (OSError, ValueError, KeyError, TypeError):
-            log.warning(f"{path} is not a result of `{FOLDER}`: left out")
-    return others

@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from meta_eval.plugins.load.level_decision import Counts, Outcome, Verdicts, bound_share
-from meta_eval.plugins.load.load_build import SCHEMA_VERSION, Deployment, Found, Level, Shown
+from meta_eval.plugins.load.level_decision import Counts, Outcome, Verdicts
+from meta_eval.plugins.load.load_build import SCHEMA_VERSION, Found, Level, Shown
 from meta_eval.plugins.load.load_plot import draw_load_plot
 from meta_eval.plugins.load.thresholds import AT_MOST, CLEAREST, FOUND
 from meta_eval.sockets import (
-    SAMENESS_CODES,
     Column,
     Document,
     Fact,
@@ -45,9 +44,9 @@ class LoadReport:
 
     @property
     def outcome(self) -> Outcome:
-        """worse if any level is; same if all are."""
-        outcomes = {level.decision.outcome for level in self.found.levels}
-        return "worse" if "worse" in outcomes else "same" if outcomes == {"same"} else "undecided"
+        """worse if any level is; else undecided if any is; no fault seen unless all are the same."""
+        outcomes = {level.decision.outcome for level in self.found.levels} or {"undecided"}
+        return next(outcome for outcome in ("worse", "undecided", "no fault seen", "same") if outcome in outcomes)
 
     @property
     def summary(self) -> str:
@@ -61,20 +60,20 @@ class LoadReport:
             since = f"from {worse[0].level:,} in flight on"
             since += f" (not at {good[-1]:,})" if good else ""
             return f"worse under load {since}: {worse[0].decision.reason}"
-        if self.outcome == "same":
-            return f"same under load up to {levels[-1].level:,} in flight: {levels[-1].decision.reason}"
+        if self.outcome != "undecided":
+            return f"{self.outcome} under load up to {levels[-1].level:,} in flight: {levels[-1].decision.reason}"
         doubt = next(level for level in reversed(levels) if level.decision.outcome == "undecided")
         return f"undecided at {doubt.level:,} in flight: {doubt.decision.reason}"
 
     @property
     def exit_code(self) -> int:
-        """0 for the same, 1 for worse, 3 for undecided."""
-        return SAMENESS_CODES["different" if self.outcome == "worse" else self.outcome]
+        """0 for the same and where no fault was seen, 1 for worse, 3 for undecided."""
+        return {"same": 0, "no fault seen": 0, "worse": 1, "undecided": 3}[self.outcome]
 
     def document(self) -> Document:
         """The document that views show."""
         found = self.found
-        runs = (RunProvenance(found.name, found.model, (("engine", found.engine),) if found.engine else ()),)
+        runs = (RunProvenance("server", found.model, (("engine", found.engine),) if found.engine else ()),)
         return Document(
             "load", f"{found.model} under load", self.outcome, f"{self.summary}.", _make_verdict(self),
             tuple(_list_sections(found)), runs, (), found.notes, self.exit_code, self, heading="Load",
@@ -89,7 +88,6 @@ class LoadReport:
             "document_type": "load",
             "summary": self.summary,
             "outcome": self.outcome,
-            "deployment": found.name,
             "model": found.model,
             "engine": found.engine,
             "alone_again": dataclasses.asdict(found.alone),
@@ -98,7 +96,6 @@ class LoadReport:
                 {"level": shown.level, **dataclasses.asdict(shown.seen), "alone": shown.alone, "loaded": shown.loaded}
                 for shown in found.shown
             ],
-            "other_deployments": [dataclasses.asdict(other) for other in found.others],
             "near_tie_nats": found.limit,
             "notes": list(found.notes),
             "exit_code": self.exit_code,
@@ -156,8 +153,6 @@ def _list_sections(found: Found) -> Iterator[Section]:
     yield Section("levels", table.title, "Levels", (plot, table, _list_signs(found)))
     pool = _make_pool_table(found)
     yield Section("pool", pool.title, "KV pool", (pool,))
-    others = _make_deployment_table(found)
-    yield Section("deployments", others.title, "Deployments", (others,))
     shown = found.shown[:CLEAREST]
     figure = Figure("corrupted", [_cut(one) for one in shown] or None, package=_PACKAGE)
     listing = Listing(
@@ -221,8 +216,9 @@ def _make_level_table(found: Found) -> Table[_Line]:
         ),
     )
     ties = "" if found.limit is None else f" A near tie is at most {found.limit:.1f} nats."
+    best = "Same" if found.limit is not None else "No fault seen"
     legend = (
-        f"Beside the answers that the same docs got alone.{ties} Same: no answer is corrupted, and it is ruled "
+        f"Beside the answers that the same docs got alone.{ties} {best}: no answer is corrupted, and it is ruled "
         f"out that {100 * AT_MOST:.0f} % are, or that {100 * AT_MOST:.0f} points of verdicts are lost."
     )
     return Table("levels", "Answers by requests in flight", shown, rows, legend, first="in flight")
@@ -255,29 +251,6 @@ def _make_pool_table(found: Found) -> Table[_Pool]:
     )  # fmt: skip
     legend = "By the largest use of the engine's KV pool while an answer was made."
     return Table("pool", "Answers by use of the KV pool", columns, rows, legend, first="in flight, use")
-
-
-def _make_deployment_table(found: Found) -> Table[_Pool]:
-    own = tuple(
-        (level.level, level.decision.outcome, level.counts.answers, level.counts.answers - level.counts.same,
-         level.counts.corrupted)
-        for level in found.levels
-    )  # fmt: skip
-    deployments = (Deployment(found.name, own), *found.others) if found.others else ()
-    columns: tuple[Column[_Pool], ...] = (
-        Column("answers", "answers", lambda row: row.answers, format_count),
-        Column("parting", "partings", lambda row: row.partings / row.answers if row.answers else None, format_percent,
-               "percent"),
-        Column("corrupted", "corrupted", lambda row: row.corrupted, format_count, "percent, with the 95 % interval",
-               lambda row: _format_bounds(bound_share(row.corrupted, row.answers)), strong=True),
-    )  # fmt: skip
-    rows = tuple(
-        Row(one.name, _Pool(*figures), outcome if outcome in SAMENESS_CODES or outcome == "worse" else "", f"{level:,}")
-        for one in deployments
-        for level, outcome, *figures in one.levels
-    )
-    legend = "Each deployment beside its own answers alone, by requests in flight."
-    return Table("deployments", "Deployments side by side", columns, rows, legend, first="deployment")
 
 
 def _describe(shown: Shown) -> str:

@@ -1,6 +1,6 @@
 """Asks the docs of a pack alone, at each level, and alone again; and keeps every answer.
 
-Answers of each phase lie in a folder of their own, ``OUTPUT/load/NAME/PHASE``, in the files of a run, so that the same
+Answers of each phase lie in a folder of their own, ``OUTPUT/load/PHASE``, in the files of a run, so that the same
 command resumes. Docs are asked greedily whatever their task sets, because sampled answers differ anyway.
 """
 
@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 import math
-import re
+import random
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from meta_eval.plugins.load.engine_figures import EngineFigures, Watch
+from meta_eval.plugins.load.engine_figures import EngineFigures, Watch, wait_until_idle
 from meta_eval.plugins.load.options import LoadOptions
 from meta_eval.plugins.load.signs import Scored
 from meta_eval.plugins.load.thresholds import SAME_DOCS, SCORED_ALONE
@@ -99,7 +99,7 @@ class LoadRun:
     """The pack."""
 
     folder: Path
-    """Where the answers of this deployment are."""
+    """Where the answers are."""
 
     requests: dict[Doc, Request]
     """By doc its request, as it was sent."""
@@ -147,12 +147,13 @@ class Asking:
         if not originals:
             raise ConfigError("no task of it is answered with texts", where=str(pack), hint="Name other --tasks")
         requests = {doc: _make_greedy(some[0], options.max_tokens) for doc, some in originals.items()}
-        output = expand_home(str(options.output or settings.output_path), where="output_path") / FOLDER
-        folder = output / _name_folder(options.vary)
+        folder = expand_home(str(options.output or settings.output_path), where="output_path") / FOLDER
         seed = hash_json([sorted(request.sha256 for request in requests.values())])[:16]
         alone, again = Phase(ALONE, options.alone), Phase(AGAIN, options.alone)
         self.run = LoadRun(pack, folder, requests, originals, alone, again, [], seed=seed)
         self._client: ServersClient[Any] | None = None
+        # Seconds that a server may work on requests that were given up; 0 if none were.
+        self._busy_s = 0.0
 
     def __enter__(self) -> Asking:
         return self
@@ -240,34 +241,6 @@ class Asking:
                 if tokens_of_text is not None and decode is not None:
                     run.scored[sha256] = measure(tokens_of_text, text, decode)
 
-    @property
-    def kind(self) -> str:
-        """The kind of made-up requests: ``generate``, or ``chat`` where the backend asks with messages."""
-        return "chat" if backend_of(self._settings).renders_messages else "generate"
-
-    @property
-    def context(self) -> int:
-        """Tokens that the server reads and writes at most."""
-        return self._settings.max_model_len
-
-    def ask_now(self, requests: Iterable[Request], level: int) -> Iterator[Answer]:
-        """Ask something else, so many at once; nothing is kept."""
-        client, tokens = self._start()
-        client.settings = self._settings.model_copy(update={"concurrency": level})
-        yield from client.answer(encode_requests(requests, tokens.encoder))
-
-    def score_now(self, pairs: Sequence[tuple[Request, str]]) -> dict[tuple[int, str], Scored]:
-        """By doc and text how likely the tokens of texts are; nothing is kept."""
-        texts = {_make_forced(request, text).key: (request.doc, text) for request, text in pairs if text}
-        forced = [_make_forced(request, text) for request, text in pairs if text]
-        decode = self._make_decoder()
-        scored: dict[tuple[int, str], Scored] = {}
-        for answer in self.ask_now({request.key: request for request in forced}.values(), self._options.alone):
-            if answer.tokens is not None and decode is not None:
-                doc, text = texts[answer.key]
-                scored[doc, text] = measure(answer.tokens, text, decode)
-        return scored
-
     def find_scored(self, doc: Doc, answer: Answer) -> Scored | None:
         """How likely the tokens of an answer are; None if it was not scored."""
         if not answer.text:
@@ -294,7 +267,7 @@ class Asking:
         options = self._options
         with display_logs(lambda *_: None):
             return read_earlier_answers(
-                journal, self._settings, asks=options.ask, same=options.same_deployment, folder_option="--vary NAME"
+                journal, self._settings, asks=options.ask, same=options.same_deployment, folder_option="--output FOLDER"
             ).by_key
 
     def _read(self, phase: Phase) -> None:
@@ -317,14 +290,17 @@ class Asking:
         if not left or not self._options.ask:
             return
         client, tokens = self._start()
+        if phase is self.run.again and self._busy_s and not wait_until_idle(client, self._busy_s):
+            log.warning("the server still has requests: alone again is not alone")
+        # In a random order, so that who is in flight with whom says nothing of their texts.
+        random.Random(f"{self.run.seed} {phase.name}").shuffle(left)  # noqa: S311 (no secret)
         is_level = phase.name not in (ALONE, AGAIN)
         made_up = math.floor(phase.level * self._options.traffic) if is_level and not self._is_limited() else 0
         report_progress(f"asking {plural(len(left), 'doc')}, {phase.level:,} in flight" if is_level else
                         f"asking {plural(len(left), 'doc')} alone")  # fmt: skip
         client.settings = self._settings.model_copy(update={"concurrency": phase.level - made_up})
-        traffic = Traffic(
-            client, self.kind, tokens.encoder, made_up, self._options.abort, f"{self.run.seed} {phase.level}"
-        )
+        kind = "chat" if backend_of(self._settings).renders_messages else "generate"
+        traffic = Traffic(client, kind, tokens.encoder, made_up, self._options.abort, f"{self.run.seed} {phase.level}")
         pace, saved = Pace(_count_tasks(left), {}), len(phase.answers)
         folder = self.run.folder / phase.name
         with self._open(folder) as journal, counting_saved(lambda: (len(phase.answers), len(self.run.requests))):
@@ -341,6 +317,8 @@ class Asking:
                 phase.figures += watch.figures
                 before = phase.traffic
                 phase.traffic = {name: before.get(name, 0) + number for name, number in asdict(traffic.counted).items()}
+                spans = [answer.span[1] - answer.span[0] for answer in phase.answers.values() if answer.span]
+                self._busy_s = max(self._busy_s, traffic.slowest, *spans) if made_up else self._busy_s
                 # Each call draws the same prompts from the first on.
                 phase.traffic["begun"] = max(traffic.counted.begun, before.get("begun", 0))
                 _write_facts(folder, phase)
@@ -474,11 +452,6 @@ def _find_servers_client(settings: RunSettings) -> type[ServersClient[Any]]:
             hint="Start a server, and set backend=server and base_url",
         )  # fmt: skip
     return client
-
-
-def _name_folder(name: str) -> str:
-    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name.strip()).strip(".-") or "deployment"
-    return plain if plain == name else f"{plain[:60]}-{hash_json(name)[:6]}"
 
 
 def _count_tasks(docs: Iterable[Doc]) -> dict[str, int]:

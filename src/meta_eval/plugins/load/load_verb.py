@@ -33,7 +33,7 @@ def load(
     Answers are asked greedily and compared doc by doc: verdicts, texts, and whether a text can be the model's own. Half
     of the requests in flight are made up, to fill the server. If the command stops, rerun it to resume.
 
-    Exit codes: 0 same, 1 worse, 2 an error that you can fix, 3 undecided.
+    Exit codes: 0 same or no fault seen, 1 worse, 2 an error that you can fix, 3 undecided.
 
     Example: meta-eval load work_dir --concurrency 16,64 --set base_url=http://localhost:8000/v1
     """

@@ -65,18 +65,6 @@ class LoadOptions(TaskOptions):
     search: bool = option(False, bool, "--search", "Ask further levels, to find the lowest that is worse.")
     """Ask further levels, between the highest that is not worse and the lowest that is."""
 
-    vary: str = option(
-        "plain", str, "--vary NAME",
-        "What is special about this deployment, such as 'prefix caching off'. The report shows all side by side.",
-    )  # fmt: skip
-    """The name of this deployment. Answers of each name lie apart, and the report shows all side by side."""
-
-    reproduce: Path | str | None = option(
-        None, Path | None, "--reproduce FOLDER",
-        "Where a level is worse, write a program that shows it with made-up prompts alone.",
-    )  # fmt: skip
-    """Folder for a program and made-up prompts that show a worse level. None writes none."""
-
     ask: bool = option(
         True, bool, "--no-ask", "Send no requests. Judge the answers that are there.", read=operator.not_,
         shown=operator.not_,
@@ -99,7 +87,7 @@ def check_options(options: LoadOptions) -> None:
     """Refuse options that cannot be used.
 
     Raises:
-        ConfigError: A level is not above the reference, or named twice; the name cannot be one of a folder.
+        ConfigError: A level is not above the reference, or named twice.
     """
     levels = list(options.concurrency)
     for level in levels:
@@ -111,7 +99,3 @@ def check_options(options: LoadOptions) -> None:
     if not levels or len(set(levels)) < len(levels):
         raise ConfigError("names a level twice" if levels else "names no level", where="--concurrency",
                           hint="Write 16,64")  # fmt: skip
-    if not options.vary.strip() or len(options.vary) > 60 or not options.vary.isprintable():
-        raise ConfigError("is no name of at most 60 characters", where="--vary", hint="Such as 'prefix caching off'")
-    if options.search and len(levels) < 1:
-        raise ConfigError("needs a level", where="--search", hint="Add --concurrency 64")

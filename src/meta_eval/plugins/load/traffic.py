@@ -129,6 +129,7 @@ class Traffic:
 
     Attributes:
         counted: What became of them.
+        slowest: The longest time of an answer, seconds.
     """
 
     def __init__(
@@ -137,6 +138,7 @@ class Traffic:
         self._client, self._number, self._abort = client, number, abort
         self._rng = random.Random(hash_text(seed))  # noqa: S311 (no secret)
         self.counted = Counted()
+        self.slowest = 0.0
         context = client.settings.max_model_len
         self._requests = make_requests(seed, kind, iter(self._numbers()), encoder, context)
         self._loop = asyncio.new_event_loop()
@@ -201,3 +203,4 @@ class Traffic:
                 await asyncio.sleep(max(0.0, _AFTER - (time.monotonic() - began)))
             else:
                 self.counted.answered += 1
+                self.slowest = max(self.slowest, time.monotonic() - began)

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from meta_eval.plugins.tokens.audit_fits import measure_fits
 from meta_eval.plugins.tokens.thresholds import (
     AUDIT_FOREIGN_NATS,
     AUDIT_MOST_REGRET,
@@ -91,6 +92,9 @@ class ScoredDoc:
     repeated: int = 0
     """The number of those that occur in it."""
 
+    fits: Numbers | None = None
+    """What `meta_eval.plugins.tokens.audit_fits` says of it; None without the k likeliest tokens."""
+
     cluster: str | None = None
     """What it shares with docs that are not independent of it; None without such docs."""
 
@@ -137,12 +141,16 @@ def score_docs(
             scores, surprises, unlikely = measure_sampled(answer, decoding)
             foreign = np.zeros(len(counts), bool)
         openings = np.arange(len(counts)) < OPENING_TOKENS
+        kept = None if answer.top_k_logprobs is None else _Kept.of(answer, counts)
         docs.append(
             ScoredDoc(
                 answer.task, answer.doc, answer.request_sha256, decoding, scores[counts], openings[counts],
                 unlikely[counts], foreign[counts], None if surprises is None else surprises[counts],
-                None if answer.top_k_logprobs is None else measure_likelihoods(answer, counts),
+                None if kept is None else kept.measure_likelihoods(),
                 *(count_repeats(answer, counts & unlikely) if decoding.is_greedy else (0, 0)),
+                None if kept is None else measure_fits(
+                    kept.scale, kept.own, answer.logprobs[counts].astype(float), decoding.temperature
+                ),
                 (clusters or {}).get((answer.task, answer.doc)),
             )
         )  # fmt: skip
@@ -202,13 +210,6 @@ def find_split_tokens(answer: Forced, decode: Callable[[Sequence[int]], str]) ->
     return split
 
 
-def measure_likelihoods(answer: Forced, counts: NDArray[np.bool_]) -> Numbers:
-    """The mean log-probability of the tokens that count, at each of `TEMPERATURES`."""
-    kept = _Kept.of(answer, counts)
-    rows = np.arange(len(kept.own))
-    return np.array([kept.scale(float(temperature))[rows, kept.own].mean() for temperature in TEMPERATURES])
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _Kept:
     """What the table keeps of each token's place, at temperature 1."""
@@ -240,6 +241,11 @@ class _Kept:
         logs -= logs.max(axis=1, keepdims=True)
         logs -= np.log(np.exp(logs).sum(axis=1, keepdims=True))
         return logs
+
+    def measure_likelihoods(self) -> Numbers:
+        """The mean log-probability of the tokens, at each of `TEMPERATURES`."""
+        rows = np.arange(len(self.own))
+        return np.array([self.scale(float(temperature))[rows, self.own].mean() for temperature in TEMPERATURES])
 
 
 def weigh_docs(docs: Sequence[ScoredDoc]) -> Numbers:

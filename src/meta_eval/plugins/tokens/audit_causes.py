@@ -12,11 +12,13 @@ import numpy as np
 from meta_eval.plugins.tokens import causes
 from meta_eval.plugins.tokens.answer_audit import GroupVerdict, find_unfit
 from meta_eval.plugins.tokens.answer_scores import TEMPERATURES, ScoredDoc
+from meta_eval.plugins.tokens.audit_fits import Fit, is_better, rank_fits
 from meta_eval.plugins.tokens.causes import Group
 from meta_eval.plugins.tokens.thresholds import (
     AUDIT_BITS,
     AUDIT_CUT,
     AUDIT_EDITED,
+    AUDIT_EDITED_MOST,
     AUDIT_MIN_FITTING,
     AUDIT_OTHER_COUNT,
     AUDIT_OUTSIDE,
@@ -31,6 +33,9 @@ from meta_eval.plugins.tokens.thresholds import (
     OPENING_STANDS_OUT,
 )
 from meta_eval.sockets import Interval, plural, score_interval
+
+# Settings that leave out unlikely tokens, as a report names them.
+_NAMES = {"top_k": "a top_k", "top_p": "a top_p", "min_p": "a min_p"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,21 +142,23 @@ def _find_greedy(verdict: GroupVerdict, docs: Sequence[ScoredDoc]) -> AuditCause
     unlikely, foreign, avoided, repeated = (
         sum(int(np.sum(getattr(doc, name))) for doc in docs) for name in ("unlikely", "foreign", "avoided", "repeated")
     )
-    if foreign > AUDIT_EDITED * unlikely:
-        edited = [float(doc.foreign.any()) for doc in docs]
-        share = score_interval(edited, level=FIDELITY_LEVEL)
+    is_foreign = foreign > AUDIT_EDITED * unlikely
+    if is_foreign and _find_unlikely([doc for doc in docs if doc.foreign.any()]) <= AUDIT_EDITED_MOST:
+        share = score_interval([float(doc.foreign.any()) for doc in docs], level=FIDELITY_LEVEL)
         text = (
             f"edited after they were generated: {100 * share.lower:.0f} to {100 * share.upper:.0f} % of the answers "
             "have tokens that nothing like the trusted copy writes"
         )
         return make_cause("edited", text, causes.EDITED, interval=share)
-    if repeated <= AUDIT_SPLIT * (avoided + repeated) and _is_rare(avoided, repeated):
+    if not is_foreign and repeated <= AUDIT_SPLIT * (avoided + repeated) and _is_rare(avoided, repeated):
         text = (
             f"{causes.PENALTY}: in {avoided} of {avoided + repeated} places an unlikely token keeps the answer from "
             "repeating itself; or a model that repeats itself less"
         )
         return make_cause("penalty", text, causes.PENALISED)
-    allowed = [*_list_sampling(fitted), *_list_weights(figures.score.value)]
+    best = [fit.cause for fit in _find_best(docs, is_greedy=True)]
+    sampling, weights = [*_list_sampling(fitted)], [*_list_weights(figures.score.value)]
+    allowed = [*weights, *sampling] if best[:1] == ["weights"] else [*sampling, *weights]
     # With a penalty beside another cause, fewer repeat the answer than without.
     if repeated <= AUDIT_SPLIT * (avoided + repeated) or _is_rare(avoided, repeated):
         allowed.append((causes.PENALISED, causes.PENALTY))
@@ -159,19 +166,35 @@ def _find_greedy(verdict: GroupVerdict, docs: Sequence[ScoredDoc]) -> AuditCause
     if opening is None or later is None or opening > later:
         allowed.append((causes.PROMPT, "another prompt with the same number of tokens"))
     stands_out = opening is not None and later is not None and opening > OPENING_STANDS_OUT * later
-    if fitted is not None and fitted.lower >= AUDIT_SAMPLED_TEMPERATURE and not stands_out:
-        return _join_causes("sampling_or_weights", allowed, fitted)
+    is_hot = fitted is not None and fitted.lower >= AUDIT_SAMPLED_TEMPERATURE and not stands_out
     unfit = find_unfit(docs)
     fitting = float(np.mean([doc.mean for doc, is_unfit in zip(docs, unfit, strict=True) if not is_unfit] or [1.0]))
-    if unfit.any() and unfit.mean() <= 1 - AUDIT_MIN_FITTING and fitting <= AUDIT_REGRET_FLOOR:
+    is_mixed = unfit.any() and unfit.mean() <= 1 - AUDIT_MIN_FITTING and fitting <= AUDIT_REGRET_FLOOR
+    if is_mixed and (best == ["mixture"] or not is_hot):
         share = score_interval(unfit.astype(float).tolist(), level=FIDELITY_LEVEL)
         words = f"{100 * share.lower:.0f} to {100 * share.upper:.0f} %"
         some = (causes.MIXED, f"{words} of the answers do not fit and the others do: {causes.MIXTURE}")
-        return _join_causes("mixture", [some, *allowed], share)
+        return _join_causes("mixture", [some, *allowed], share, is_best=best == ["mixture"])
     if stands_out:
         text = "another system prompt or chat template: the first tokens differ most"
         return make_cause("prompt", text, causes.PROMPT)
-    return _join_causes("weights" if fitted is None else "sampling_or_weights", allowed, fitted)
+    key = "weights" if fitted is None else "sampling_or_weights"
+    return _join_causes(key, allowed, fitted, is_best=len(best) == 1 and best != ["mixture"])
+
+
+def _find_unlikely(docs: Sequence[ScoredDoc]) -> float:
+    """The share of tokens that are not the likeliest."""
+    return float(np.concatenate([doc.unlikely for doc in docs]).mean())
+
+
+def _find_best(docs: Sequence[ScoredDoc], *, is_greedy: bool) -> list[Fit]:
+    """The likeliest cause, and those that do not fit worse; none where it is not known."""
+    fits = [doc.fits for doc in docs if doc.fits is not None]
+    if len(fits) < len(docs):
+        return []
+    tokens = np.array([len(doc.scores) for doc in docs], float)
+    first, *others = rank_fits(fits, tokens, is_greedy=is_greedy)
+    return [first, *(other for other in others if not is_better(first, other, tokens))]
 
 
 def _is_rare(avoided: int, repeated: int) -> bool:
@@ -202,11 +225,15 @@ def make_cause(key: str, text: str, *groups: Group, interval: Interval | None = 
     return AuditCause(key, text, interval, tuple(group.name for group in groups), todo)
 
 
-def _join_causes(key: str, allowed: Sequence[tuple[Group, str]], interval: Interval | None) -> AuditCause:
-    """One cause that names all that the figures allow, counted with letters where they are several."""
+def _join_causes(
+    key: str, allowed: Sequence[tuple[Group, str]], interval: Interval | None, *, is_best: bool
+) -> AuditCause:
+    """One cause that names all that the figures allow, counted with letters where they are several; and says whether
+    the first fits better than the others."""
     texts = [text for _, text in allowed]
     listed = "; ".join(f"({letter}) {text}" for letter, text in zip(string.ascii_lowercase, texts, strict=False))
-    text = f"likely causes: {listed}" if len(texts) > 1 else texts[0]
+    text = f"likely causes, {'the first' if is_best else 'none'} of which fits best: {listed}"
+    text = text if len(texts) > 1 else texts[0]
     return make_cause(key, text, *dict.fromkeys(group for group, _ in allowed), interval=interval)
 
 
@@ -218,6 +245,11 @@ def _find_sampled(verdict: GroupVerdict, docs: Sequence[ScoredDoc]) -> AuditCaus
             "are outside of the set; or much coarser weights"
         )
         return make_cause("top_p", text, causes.SETTINGS, causes.COARSE)
+    best = _find_best(docs, is_greedy=False)
+    if best and all(fit.cause in _NAMES for fit in best):
+        settings = ", or ".join(f"{_NAMES[fit.cause]} of about {fit.value:g}" for fit in best)
+        text = f"{settings}: the answers are likelier so than at any temperature"
+        return make_cause(best[0].cause, text, causes.SETTINGS)
     asked = {doc.decoding.temperature for doc in docs}
     if fitted is not None and len(asked) == 1:
         (wanted,) = asked
