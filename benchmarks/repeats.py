@@ -10,50 +10,101 @@ losing or winning a share of them, normal with the standard deviation that the t
 
 from __future__ import annotations
 
+import math
 import secrets
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from counting import Table, main, rate, simulate
-from drawn_verdicts import MMLU_PRO, Task
+from counting import OPTIONS, Table, main, rate, simulate
+from drawn_verdicts import MARGIN, MMLU_PRO, Task, cluster_ids, instruct, labels_of, many
 
 from meta_eval import stats
+from meta_eval.judge.decide import decide_outcome
+from meta_eval.judge.drops import measure_run_drop
+from meta_eval.judge.pair import TaskPair
 from meta_eval.stats.sequential import PairableDocs, Sequential, plan_rounds
 
-DOCS, FLIPS = 1000, 0.04
+FLIPS, MOST = 0.04, 3
 
 
-def one_run(before: np.ndarray, effect: float, rng: np.random.Generator) -> np.ndarray:
+def one_run(
+    truth: np.ndarray, effect: float, rng: np.random.Generator, clusters: np.ndarray | None = None, alike: float = 0.0
+) -> np.ndarray:
     """A run of a model: its answers, of which some flip, and all docs moved by the effect of the run."""
-    flipped = rng.random(len(before)) < FLIPS / 2
-    run = np.where(flipped, 1 - before, before)
+    flipped = rng.random(len(truth)) < FLIPS / 2
+    if clusters is not None:
+        together = rng.random(int(clusters.max()) + 1) < FLIPS / 2
+        flipped = np.where(rng.random(len(truth)) < math.sqrt(alike), together[clusters], flipped)
+    run = np.where(flipped, 1 - truth, truth)
     shift = rng.normal(0.0, effect) if effect else 0.0
-    moved = rng.random(len(before)) < abs(shift) / max(1e-9, np.mean(run == (shift < 0)))
+    moved = rng.random(len(truth)) < abs(shift) / max(1e-9, np.mean(run == (shift < 0)))
     return np.where(moved & (run == (shift < 0)), 1 - run, run)
 
 
-def coverage(runs: int) -> None:
-    table = Table(
-        f"{DOCS:,} docs, {100 * FLIPS:g} % flip between two runs: 95 % intervals that hold the truth, {runs:,} runs",
-        "runs of a side", "no effect of the run", "0.5 points", "1 point", "2 points",
-    )  # fmt: skip
-    for sides in ((1, 1), (2, 1), (2, 2), (3, 3), (5, 5), (5, 1)):
-        cells = []
-        for effect in (0.0, 0.005, 0.01, 0.02):
+def draw_runs(task: Task, drop: float, effect: float, rng: np.random.Generator) -> list[list[np.ndarray]]:
+    """Three runs of the baseline and of a copy that lost so much of the score."""
+    truth = (rng.random(task.docs) < task.accuracy).astype(float)
+    lost = rng.random(task.docs) < drop / (1 - FLIPS)
+    before, after = np.where(lost, 1.0, truth), np.where(lost, 0.0, truth)
+    clusters = cluster_ids(task)
+    return [[one_run(truth, effect, rng, clusters, task.alike) for _ in range(MOST)] for truth in (before, after)]
 
-            def work(rng: np.random.Generator, sides: tuple[int, int] = sides, effect: float = effect) -> Counter[str]:
-                before = (rng.random(DOCS) < 0.5).astype(float)
-                a, b = ([one_run(before, effect, rng).tolist() for _ in range(count)] for count in sides)
-                drop = stats.paired_drop(stats.average_runs(a), stats.average_runs(b))
-                drop = replace(drop, runs=stats.measure_runs(a, b))
-                return Counter({"holds": int(0.0 in drop.interval())})
 
-            counts = simulate(work, f"repeats {sides} {effect}", runs)
-            known = sides != (1, 1) or not effect
-            cells.append(rate(counts["holds"], runs, 0.935 if known else 0.0))
-        table.row(f"{sides[0]} and {sides[1]}", *cells)
+def pair_runs(task: Task, baseline: Sequence[np.ndarray], candidate: Sequence[np.ndarray]) -> TaskPair:
+    """The task as `compare` measures it from these runs, without their docs."""
+    labels, clusters = labels_of(task), cluster_ids(task)
+    ends = np.cumsum(task.subtasks)[:-1]
+    parts = [np.split(np.mean(side, axis=0), ends) for side in (baseline, candidate)] if labels else ((), ())
+    subtasks = {f"s{at}": stats.paired_drop(*values) for at, values in enumerate(zip(*parts, strict=True))}
+    pair = TaskPair(task.name, repeats=len(candidate), baseline_repeats=len(baseline), subtasks=subtasks)
+    return measure_run_drop(pair, baseline, candidate, labels, None if clusters is None else clusters.tolist())
+
+
+def sizes(name: str) -> list[Task]:
+    """The tasks with their docs, all with the same flips."""
+    tasks = instruct(FLIPS) if name == "4 tasks" else many()
+    # Subtasks of 12,032 docs are judged. Those of other tasks take long, and change no rate that is shown.
+    kept = [task for task in tasks if task.clusters or task.subtasks == MMLU_PRO]
+    return [replace(task, ifeval=False, subtasks=task.subtasks if task in kept else (task.docs,)) for task in tasks]
+
+
+def pairings(runs: int) -> None:
+    """What `compare A1 A2 -- B1` decides, with one to three runs of a side."""
+    pairs = [(a, b) for a in range(1, MOST + 1) for b in range(1, MOST + 1)]
+    for name in OPTIONS["tasks"].split(",") if OPTIONS.get("tasks") else ("4 tasks", "22 tasks"):
+        tasks = sizes(name)
+        for effect in map(float, (OPTIONS.get("effects") or "0,0.005,0.01").split(",")):
+            cells: dict[tuple[int, int], list[str]] = {pair: [] for pair in pairs}
+            for drop in (0.0, MARGIN):
+
+                def work(
+                    rng: np.random.Generator, tasks: list[Task] = tasks, drop: float = drop, effect: float = effect
+                ) -> Counter[str]:
+                    drawn = [(task, *draw_runs(task, drop, effect, rng)) for task in tasks]
+                    counts: Counter[str] = Counter()
+                    for a, b in pairs:
+                        decision = decide_outcome([pair_runs(task, x[:a], y[:b]) for task, x, y in drawn], MARGIN)
+                        counts[f"{a}{b} {decision.outcome}"] += 1
+                        counts[f"{a}{b} seen"] += bool(decision.run_effect and decision.run_effect.is_seen)
+                        if not drop and decision.outcome != "SHIP":
+                            for reason in decision.reasons:
+                                counts[f"{a}{b} REASON {reason.split(':')[0][:40]}"] += 1
+                    return counts
+
+                counts = simulate(work, f"pairings {name} {effect} {drop}", runs)
+                for a, b in pairs:
+                    cells[a, b] += [f"{100 * counts[f'{a}{b} {o}'] / runs:.1f}" for o in ("SHIP", "DON'T SHIP", "seen")]
+                if not drop:
+                    print({k: v for k, v in sorted(counts.items()) if "REASON" in k})
+            table = Table(
+                f"{name}, a run effect of {100 * effect:g} points: percent of {runs:,} comparisons",
+                "runs of a side", "identical: SHIP", "DON'T SHIP", "effect seen", "every task drops by the margin: SHIP", "DON'T SHIP", "effect seen",
+            )  # fmt: skip
+            for (a, b), of_pair in cells.items():
+                table.row(f"{a} and {b}", *of_pair)
 
 
 def order(runs: int) -> None:
@@ -118,4 +169,6 @@ def drift(runs: int) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(__doc__, {"coverage": coverage, "order": order, "drift": drift}))
+    sys.exit(
+        main(__doc__, {"pairings": pairings, "order": order, "drift": drift}, options={"tasks": "", "effects": ""})
+    )

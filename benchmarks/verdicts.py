@@ -390,8 +390,8 @@ def settling(runs: int) -> None:
                 return [(rng.random(task.docs) < chance).astype(float).tolist() for _ in range(times)]
 
             ours, theirs = asked(2), asked(1)
-            drop, noise = stats.paired_drop(theirs[0], ours[0]), stats.run_noise(ours)
-            first = decide_outcome([TaskPair("t", drop, baseline_repeats=1 if again else None, noise=noise)], allowed)
+            drop, runs = stats.paired_drop(theirs[0], ours[0]), stats.measure_runs((), ours)
+            first = decide_outcome([TaskPair("t", drop, baseline_repeats=1 if again else None, runs=runs)], allowed)
             if first.outcome == "SHIP":
                 return Counter({"at once": 1})
             # What is asked for supposes the drop that was seen; the truth is none.
