@@ -5,13 +5,10 @@ from __future__ import annotations
 import argparse
 import math
 import multiprocessing
-import os
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy: its threads wait for each other on busy cores
 
 import numpy as np
 from scipy import special

@@ -1,11 +1,14 @@
-"""Several runs a side, and adversaries of a run that stops: coverage, false alarms, and how often each ships.
+"""Several runs a side, and adversaries of a run that stops: how often each ships, and false alarms.
 
-    python benchmarks/repeats.py                    all, 1,000 runs each, on two processes; minutes
-    python benchmarks/repeats.py coverage order     some: coverage, order, drift
+    export OPENBLAS_NUM_THREADS=1                   else its threads wait for each other
+    python benchmarks/repeats.py                    all, 1,000 runs each, on two processes; hours
+    python benchmarks/repeats.py pairings --setting 0
+    python benchmarks/repeats.py order drift        some: pairings, order, drift
     python benchmarks/repeats.py --small            a few runs of each: CI
 
 Runs are drawn: each doc has an answer, which flips independently in every run; a run effect moves all docs of a run by
-losing or winning a share of them, normal with the standard deviation that the table names.
+losing or winning a share of them, normal with the standard deviation that the table names, apart for each task. The
+functions that measure and decide are those of `meta-eval compare A1 A2 -- B`.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ import math
 import secrets
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -30,27 +33,38 @@ from meta_eval.stats.sequential import PairableDocs, Sequential, plan_rounds
 FLIPS, MOST = 0.04, 3
 
 
-def one_run(
-    truth: np.ndarray, effect: float, rng: np.random.Generator, clusters: np.ndarray | None = None, alike: float = 0.0
-) -> np.ndarray:
-    """A run of a model: its answers, of which some flip, and all docs moved by the effect of the run."""
-    flipped = rng.random(len(truth)) < FLIPS / 2
+Runs = list[list[np.ndarray]]
+
+
+def flip_runs(effect: float) -> Callable[[Task, float, np.random.Generator], Runs]:
+    """Runs with one answer a doc, some of which flip, and all docs moved by the effect of the run."""
+
+    def draw(task: Task, drop: float, rng: np.random.Generator) -> Runs:
+        truth = (rng.random(task.docs) < task.accuracy).astype(float)
+        lost = rng.random(task.docs) < drop / (1 - FLIPS)
+        before, after = np.where(lost, 1.0, truth), np.where(lost, 0.0, truth)
+        return [[_flip(task, side, effect, rng) for _ in range(MOST)] for side in (before, after)]
+
+    return draw
+
+
+def _flip(task: Task, truth: np.ndarray, effect: float, rng: np.random.Generator) -> np.ndarray:
+    flipped, clusters = rng.random(len(truth)) < FLIPS / 2, cluster_ids(task)
     if clusters is not None:
         together = rng.random(int(clusters.max()) + 1) < FLIPS / 2
-        flipped = np.where(rng.random(len(truth)) < math.sqrt(alike), together[clusters], flipped)
+        flipped = np.where(rng.random(len(truth)) < math.sqrt(task.alike), together[clusters], flipped)
     run = np.where(flipped, 1 - truth, truth)
     shift = rng.normal(0.0, effect) if effect else 0.0
     moved = rng.random(len(truth)) < abs(shift) / max(1e-9, np.mean(run == (shift < 0)))
     return np.where(moved & (run == (shift < 0)), 1 - run, run)
 
 
-def draw_runs(task: Task, drop: float, effect: float, rng: np.random.Generator) -> list[list[np.ndarray]]:
-    """Three runs of the baseline and of a copy that lost so much of the score."""
-    truth = (rng.random(task.docs) < task.accuracy).astype(float)
-    lost = rng.random(task.docs) < drop / (1 - FLIPS)
-    before, after = np.where(lost, 1.0, truth), np.where(lost, 0.0, truth)
-    clusters = cluster_ids(task)
-    return [[one_run(truth, effect, rng, clusters, task.alike) for _ in range(MOST)] for truth in (before, after)]
+def sampled_runs(task: Task, drop: float, rng: np.random.Generator) -> Runs:
+    """Runs with eight answers a doc at temperature 1: single answers flip in 12 % of docs."""
+    chance = rng.beta(0.158, 0.158, task.docs)
+    return [
+        [rng.binomial(8, chance * (1 - lost)) / 8 for _ in range(MOST)] for lost in (0.0, drop / float(chance.mean()))
+    ]
 
 
 def pair_runs(task: Task, baseline: Sequence[np.ndarray], candidate: Sequence[np.ndarray]) -> TaskPair:
@@ -63,48 +77,64 @@ def pair_runs(task: Task, baseline: Sequence[np.ndarray], candidate: Sequence[np
     return measure_run_drop(pair, baseline, candidate, labels, None if clusters is None else clusters.tolist())
 
 
-def sizes(name: str) -> list[Task]:
-    """The tasks with their docs, all with the same flips."""
-    tasks = instruct(FLIPS) if name == "4 tasks" else many()
+def list_tasks(count: int) -> list[Task]:
+    """The four tasks, or the 22, all with the same flips."""
+    tasks = instruct(FLIPS) if count == 4 else many()
     # Subtasks of 12,032 docs are judged. Those of other tasks take long, and change no rate that is shown.
     kept = [task for task in tasks if task.clusters or task.subtasks == MMLU_PRO]
     return [replace(task, ifeval=False, subtasks=task.subtasks if task in kept else (task.docs,)) for task in tasks]
 
 
+# Tasks, what differs from run to run, and how runs are drawn.
+SETTINGS = (
+    (4, "no effect of the run", flip_runs(0.0)),
+    (4, "an effect of the run of 0.5 points a task", flip_runs(0.005)),
+    (4, "an effect of the run of 1 point a task", flip_runs(0.01)),
+    (4, "8 answers a doc at temperature 1", sampled_runs),
+    (22, "no effect of the run", flip_runs(0.0)),
+    (22, "an effect of the run of 0.5 points a task", flip_runs(0.005)),
+    (22, "an effect of the run of 1 point a task", flip_runs(0.01)),
+)
+PAIRINGS = [(a, b) for a in range(1, MOST + 1) for b in range(1, MOST + 1)]
+
+
 def pairings(runs: int) -> None:
     """What `compare A1 A2 -- B1` decides, with one to three runs of a side."""
-    pairs = [(a, b) for a in range(1, MOST + 1) for b in range(1, MOST + 1)]
-    for name in OPTIONS["tasks"].split(",") if OPTIONS.get("tasks") else ("4 tasks", "22 tasks"):
-        tasks = sizes(name)
-        for effect in map(float, (OPTIONS.get("effects") or "0,0.005,0.01").split(",")):
-            cells: dict[tuple[int, int], list[str]] = {pair: [] for pair in pairs}
-            for drop in (0.0, MARGIN):
+    for place, (count, what, draw) in enumerate(SETTINGS):
+        if (OPTIONS["setting"] or str(place)) != str(place):
+            continue
+        tasks, counts = list_tasks(count), {}
+        for drop in (0.0, MARGIN):
 
-                def work(
-                    rng: np.random.Generator, tasks: list[Task] = tasks, drop: float = drop, effect: float = effect
-                ) -> Counter[str]:
-                    drawn = [(task, *draw_runs(task, drop, effect, rng)) for task in tasks]
-                    counts: Counter[str] = Counter()
-                    for a, b in pairs:
-                        decision = decide_outcome([pair_runs(task, x[:a], y[:b]) for task, x, y in drawn], MARGIN)
-                        counts[f"{a}{b} {decision.outcome}"] += 1
-                        counts[f"{a}{b} seen"] += bool(decision.run_effect and decision.run_effect.is_seen)
-                        if not drop and decision.outcome != "SHIP":
-                            for reason in decision.reasons:
-                                counts[f"{a}{b} REASON {reason.split(':')[0][:40]}"] += 1
-                    return counts
+            def work(
+                rng: np.random.Generator, tasks: list[Task] = tasks, drop: float = drop,
+                draw: Callable[[Task, float, np.random.Generator], Runs] = draw,
+            ) -> Counter[str]:  # fmt: skip
+                drawn = [(task, *draw(task, drop, rng)) for task in tasks]
+                counted: Counter[str] = Counter()
+                for a, b in PAIRINGS:
+                    decision = decide_outcome([pair_runs(task, x[:a], y[:b]) for task, x, y in drawn], MARGIN)
+                    counted[f"{a}{b} {decision.outcome}"] += 1
+                    counted[f"{a}{b} seen"] += bool(decision.run_effect and decision.run_effect.is_seen)
+                return counted
 
-                counts = simulate(work, f"pairings {name} {effect} {drop}", runs)
-                for a, b in pairs:
-                    cells[a, b] += [f"{100 * counts[f'{a}{b} {o}'] / runs:.1f}" for o in ("SHIP", "DON'T SHIP", "seen")]
-                if not drop:
-                    print({k: v for k, v in sorted(counts.items()) if "REASON" in k})
-            table = Table(
-                f"{name}, a run effect of {100 * effect:g} points: percent of {runs:,} comparisons",
-                "runs of a side", "identical: SHIP", "DON'T SHIP", "effect seen", "every task drops by the margin: SHIP", "DON'T SHIP", "effect seen",
-            )  # fmt: skip
-            for (a, b), of_pair in cells.items():
-                table.row(f"{a} and {b}", *of_pair)
+            counts[drop] = simulate(work, f"pairings {count} {what} {drop}", runs)
+        table = Table(
+            f"{count} tasks, {what}: percent of {runs:,} comparisons",
+            "runs of A and B", "identical: SHIP", "DON'T SHIP", "every task drops by the margin: SHIP", "DON'T SHIP",
+            "effect seen",
+        )  # fmt: skip
+        alone, has_effect = counts[0.0]["11 SHIP"] / runs, "effect of the run of" in what
+        for a, b in PAIRINGS:
+            outcomes = [counts[drop][f"{a}{b} {name}"] for drop in (0.0, MARGIN) for name in ("SHIP", "DON'T SHIP")]
+            single = [counts[drop][f"11 {name}"] / runs for drop in (0.0, MARGIN) for name in ("SHIP", "DON'T SHIP")]
+            least = 0.0 if has_effect else min(0.95, alone - 0.01)
+            most = [1.0, *((single[1:]) if has_effect else (0.01, 0.025, 0.05))]
+            cells = [
+                rate(number, runs, least if not at else 0.0, limit)
+                for at, (number, limit) in enumerate(zip(outcomes, most, strict=True))
+            ]
+            table.row(f"{a} and {b}", *cells, rate(counts[0.0][f"{a}{b} seen"], runs) if a + b > 2 else "-")
 
 
 def order(runs: int) -> None:
@@ -170,5 +200,9 @@ def drift(runs: int) -> None:
 
 if __name__ == "__main__":
     sys.exit(
-        main(__doc__, {"pairings": pairings, "order": order, "drift": drift}, options={"tasks": "", "effects": ""})
+        main(
+            __doc__,
+            {"pairings": pairings, "order": order, "drift": drift},
+            options={"setting": "the number of a setting of pairings, from 0"},
+        )
     )
