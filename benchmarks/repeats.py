@@ -3,7 +3,7 @@
     export OPENBLAS_NUM_THREADS=1                   else its threads wait for each other
     python benchmarks/repeats.py                    all, 1,000 runs each, on two processes; hours
     python benchmarks/repeats.py pairings --setting 0
-    python benchmarks/repeats.py order drift        some: pairings, order, drift
+    python benchmarks/repeats.py order drift        some: pairings, lost, order, drift
     python benchmarks/repeats.py --small            a few runs of each: CI
 
 Runs are drawn: each doc has an answer, which flips independently in every run; a run effect moves all docs of a run by
@@ -25,8 +25,10 @@ from counting import OPTIONS, Table, main, rate, simulate
 from drawn_verdicts import MARGIN, MMLU_PRO, Task, cluster_ids, instruct, labels_of, many
 
 from meta_eval import stats
+from meta_eval.base.thresholds import CAP
 from meta_eval.judge.decide import decide_outcome
 from meta_eval.judge.drops import measure_run_drop
+from meta_eval.judge.further_runs import advise_second_run
 from meta_eval.judge.pair import TaskPair
 from meta_eval.stats.sequential import PairableDocs, Sequential, plan_rounds
 
@@ -137,6 +139,43 @@ def pairings(runs: int) -> None:
             table.row(f"{a} and {b}", *cells, rate(counts[0.0][f"{a}{b} seen"], runs) if a + b > 2 else "-")
 
 
+def lost(runs: int) -> None:
+    """What a second run finds: a task loses halfway from the margin to the cap, and where that is advised."""
+    runs = max(1, runs // 2)
+    for count, name in ((4, "meta_gpqa_cot"), (4, "meta_ifeval"), (22, "meta_ifeval")):
+        tasks = list_tasks(count)
+        docs = next(task.docs for task in tasks if task.name == name)
+        table = Table(
+            f"{count} tasks, {docs} docs of one lose 3 points: percent of {runs:,} comparisons that ship",
+            "runs of A and B", "it loses 3 points", "no loss", "every task loses half the margin", "advised",
+        )  # fmt: skip
+        states = ((0.03, 0.0), (0.0, 0.0), (0.005, 0.005))
+        counts = []
+        for loss, other in states:
+
+            def work(
+                rng: np.random.Generator, tasks: list[Task] = tasks, name: str = name, loss: float = loss,
+                other: float = other,
+            ) -> Counter[str]:  # fmt: skip
+                draw, counted = flip_runs(0.0), Counter[str]()
+                drawn = [(task, *draw(task, loss if task.name == name else other, rng)) for task in tasks]
+                for a, b in ((1, 1), (2, 1), (1, 2), (2, 2)):
+                    pairs = [pair_runs(task, x[:a], y[:b]) for task, x, y in drawn]
+                    is_ship = decide_outcome(pairs, MARGIN).outcome == "SHIP"
+                    counted[f"{a}{b}"] += is_ship
+                    if is_ship and a + b == 2:
+                        counted["advised"] += any(name in note for note in advise_second_run(pairs, MARGIN, CAP))
+                return counted
+
+            counts.append(simulate(work, f"lost {count} {name} {loss} {other}", runs))
+        for a, b in ((1, 1), (2, 1), (1, 2), (2, 2)):
+            alone = counts[1]["11"] / runs
+            least = (0.0, min(0.95, alone - 0.01), 0.0)
+            cells = [rate(of[f"{a}{b}"], runs, limit) for of, limit in zip(counts, least, strict=True)]
+            shipped = max(1, counts[0]["11"])
+            table.row(f"{a} and {b}", *cells, rate(counts[0]["advised"], shipped) if a + b == 2 else "-")
+
+
 def order(runs: int) -> None:
     runs = max(10, runs // 5)  # a stopped run is long
     table = Table(
@@ -202,7 +241,7 @@ if __name__ == "__main__":
     sys.exit(
         main(
             __doc__,
-            {"pairings": pairings, "order": order, "drift": drift},
+            {"pairings": pairings, "lost": lost, "order": order, "drift": drift},
             options={"setting": "the number of a setting of pairings, from 0"},
         )
     )

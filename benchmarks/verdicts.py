@@ -48,6 +48,7 @@ from meta_eval import stats
 from meta_eval.base.thresholds import ALPHA
 from meta_eval.harness.scores import compute_scores
 from meta_eval.judge.decide import decide_outcome
+from meta_eval.judge.drops import measure_run_drop
 from meta_eval.judge.pair import MeasuredFlips, TaskPair
 
 # What is simulated
@@ -404,8 +405,7 @@ def settling(runs: int) -> None:
                 return Counter()
             times = first.repeats_needed.runs[0][1]
             ours, theirs = [ours[0], *asked(times - 1)], [*theirs, *asked(times - 1)] if again else theirs
-            drop = stats.paired_drop(stats.average_runs(theirs), stats.average_runs(ours))
-            then = decide_outcome([TaskPair("t", drop)], allowed)
+            then = decide_outcome([measure_run_drop(TaskPair("t"), theirs, ours)], allowed)
             return Counter({"planned": 1, f"x{times:02d}": 1, "then": then.outcome == "SHIP"})
 
         counts = simulate(work, f"settle {allowed} {again}", runs)

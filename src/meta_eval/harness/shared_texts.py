@@ -100,6 +100,8 @@ class TextReading:
 def _stands_in(text: str, prompt: Any) -> bool:
     """Whether a text stands in a prompt, also in one that is written as JSON, such as chat messages."""
     whole = prompt if isinstance(prompt, str) else json.dumps(prompt, ensure_ascii=False, default=str)
+    if text in whole:
+        return True
     text = text.strip()
     return text in whole or any(json.dumps(text, ensure_ascii=ascii)[1:-1] in whole for ascii in (False, True))
 
