@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -15,6 +16,7 @@ from meta_eval import stats
 from meta_eval.base.thresholds import MARGIN
 from meta_eval.judge.decide import Decision, Veto, decide_outcome
 from meta_eval.judge.decision import RepeatPlan, TaskDecision
+from meta_eval.judge.drops import measure_run_drop
 from meta_eval.judge.figures import measure_baseline_distance
 from meta_eval.judge.pair import MeasuredFlips, TaskPair
 from meta_eval.reports.text import describe_repeats
@@ -539,6 +541,32 @@ def test_a_measured_noise_finds_what_the_cap_leaves_open() -> None:
     )  # fmt: skip
     same = [evidence(13, 11, 541, "lost"), *tasks[1:]]
     assert decide_outcome([with_measured(task, 0.04) for task in same]).outcome == "SHIP"
+
+
+def run_of_flips(truth: np.ndarray, rng: np.random.Generator) -> list[float]:
+    """A run in which 2 % of the docs flip, so that 4 % differ between two."""
+    return np.where(rng.random(len(truth)) < 0.02, 1 - truth, truth).tolist()
+
+
+def run_of_eight_answers(chance: np.ndarray, rng: np.random.Generator) -> list[float]:
+    return (rng.binomial(8, chance) / 8).tolist()
+
+
+@pytest.mark.parametrize("run", [run_of_flips, run_of_eight_answers])
+def test_a_second_run_of_an_identical_copy_ships_as_one_run_does(run: Callable[..., list[float]]) -> None:
+    rng, ships = np.random.default_rng(7), [0, 0]
+    for _ in range(4):
+        tasks = []
+        for docs in (541, 1324, 448, 12_032):
+            truth = rng.beta(0.158, 0.158, docs) if run is run_of_eight_answers else (rng.random(docs) < 0.5) * 1.0
+            tasks.append([run(truth, rng) for _ in range(3)])
+        for place, runs in enumerate((1, 2)):
+            pairs = [
+                measure_run_drop(TaskPair(f"t{number}", baseline_repeats=runs), task[:runs], task[2:])
+                for number, task in enumerate(tasks)
+            ]
+            ships[place] += decide_outcome(pairs).outcome == "SHIP"
+    assert min(ships) >= 3
 
 
 def test_noise_that_was_measured_on_a_quieter_engine_stops_no_identical_copy() -> None:
