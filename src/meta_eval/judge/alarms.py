@@ -99,7 +99,6 @@ KINDS: Mapping[str, AlarmKind] = {
         "docs share a text",
         "Docs of a text are lost together, and these count as independent. --cluster takes them together.",
         first=True,
-        of_two_sides=True,
     ),
     "same run": AlarmKind(
         "the same run twice",
