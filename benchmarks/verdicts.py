@@ -498,7 +498,7 @@ def uncertain(runs: int) -> None:
 
 
 def noise(runs: int) -> None:
-    """What measured flips add: a second run over all docs, or 200 docs that were asked again."""
+    """What measured flips add where 200 docs were asked again; `repeats.py` draws second runs."""
     runs = max(1, runs // 2)
     table = Table(
         f"A task of 541 docs, one of 22, margin 1, 4 % of docs flip: percent of {runs:,} runs that ship",
@@ -506,7 +506,7 @@ def noise(runs: int) -> None:
     )  # fmt: skip
     tasks = beside("it", 541, 22)
     total = sum(task.docs for task in tasks)
-    kinds = (("nothing", 0.0, 0.5), ("200 docs asked again", 200 / total, 0.13), ("a second run", 1.0, 0.1))
+    kinds = (("nothing", 0.0, 0.5), ("200 docs asked again", 200 / total, 0.13))
     for kind, part, most in kinds:
         cells = []
         for loss, other, limits in ((0.03, 0.0, (0, most)), (0.0, 0.0, (0.95, 1)), (0.005, 0.005, (0.7, 1))):

@@ -280,6 +280,12 @@ def test_a_text_outside_the_prompt_is_named_and_makes_no_cluster(tmp_path: Path)
     assert "--cluster squad=passage" in found.decision.caveats[0]
 
 
+@pytest.mark.parametrize("doc", [None, 7, [1], "text", {"": text(0)}, {"a\n b": text(0)}])
+def test_docs_of_any_json_are_read(tmp_path: Path, doc: Any) -> None:
+    run = read_run([written(tmp_path, [plain(n, f"{n} {text(0)}", True, doc) for n in range(3)])])
+    assert len(run.tasks["aime"].docs) == 3
+
+
 def test_the_margin_of_a_task_says_how_many_clusters_are_enough(tmp_path: Path) -> None:
     a, b = asked(tmp_path / "a", 1), asked(tmp_path / "b", 2)
     gate = tmp_path / "gate.yaml"

@@ -416,9 +416,10 @@ class _SampleFileReading:
             doc.filter_results[filter_name] = answer
             self.docs[doc.doc_id] = doc
             self.problems[doc.doc_id] = _read_problem(sample, doc)
-            self.columns.update(sample["doc"] if isinstance(sample["doc"], dict) else ())
-            if self.texts and "input_question_hash" not in sample["doc"]:  # a pack says itself what its docs share
-                self.texts.add(doc.doc_id, sample["doc"], next((request[0] for request in read_arguments(sample)), ""))
+            fields = sample["doc"] if isinstance(sample["doc"], dict) else {}
+            self.columns.update(fields)
+            if self.texts and "input_question_hash" not in fields:  # a pack says itself what its docs share
+                self.texts.add(doc.doc_id, fields, next((request[0] for request in read_arguments(sample)), ""))
         elif not doc.has_same_question_and_answer(first) or not _agree(first.filter_results.get(filter_name), answer):
             self.conflicting_ids.add(doc.doc_id)
             raise ResultsError(

@@ -66,9 +66,9 @@ class TextReading:
     _hashes: dict[str, dict[int, int]] = field(default_factory=dict)
     _outside: set[str] = field(default_factory=set)
 
-    def add(self, doc_id: int, doc: Any, prompt: Any) -> None:
-        """Add a doc with its prompt; a doc that is no mapping has no fields."""
-        for name, text in doc.items() if isinstance(doc, Mapping) else ():
+    def add(self, doc_id: int, doc: Mapping[str, Any], prompt: Any) -> None:
+        """Add a doc with its prompt."""
+        for name, text in doc.items():
             if isinstance(text, str) and len(text) >= SHARED_TEXT_CHARS:
                 self._hashes.setdefault(name, {})[doc_id] = hash(text)
                 if name not in self._outside and not _stands_in(text, prompt):

@@ -347,6 +347,7 @@ def _measure_drop(pair: TaskPair, chosen: ChosenBaseline, clusters: Clusters) ->
     else:
         drop = stats.unpaired_drop(chosen.published, candidate.contributions, candidate.labels, names)
         runs = stats.measure_runs((), sides[1], candidate.labels, names)
+        drop = replace(drop, run_variance=runs.of_drop if runs else 0.0)
         pair = replace(pair, measured_drop=drop, runs=runs, measured_flips=None, newest=None)
     if candidate.lower_is_better:
         pair = replace(pair, measured_drop=pair.drop.invert(), newest=pair.newest and pair.newest.invert())

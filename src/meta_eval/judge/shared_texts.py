@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -69,6 +70,6 @@ def find_uncounted_texts(tasks: Iterable[TaskRun]) -> Iterator[RaisedAlarm]:
         clusters = {doc.doc_id: doc.cluster for doc in task_run.docs}
         for shared in list_uncounted(task_run.shared_texts, clusters):
             counts = f"{len(set(shared.texts.values())):,} texts in {len(shared.texts):,} docs"
-            named.append(f"--cluster {task_run.task}={shared.name} ({counts})")
+            named.append(f"--cluster {shlex.quote(f'{task_run.task}={shared.name}')} ({counts})")
     if named:
         yield "texts", AlarmOccurrence(None, note=join_names(named, NAMED), veto=False)
