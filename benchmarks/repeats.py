@@ -126,17 +126,24 @@ def pairings(runs: int) -> None:
             "runs of A and B", "identical: SHIP", "DON'T SHIP", "every task drops by the margin: SHIP", "DON'T SHIP",
             "effect seen",
         )  # fmt: skip
-        alone, has_effect = counts[0.0]["11 SHIP"] / runs, "effect of the run of" in what
+        has_effect, names = "effect of the run of" in what, ("SHIP", "DON'T SHIP")
+        single = [counts[drop][f"11 {name}"] for drop in (0.0, MARGIN) for name in names]
+        least = 0.0 if has_effect else min(0.95, single[0] / runs - 0.01)
+        # With an effect of the run no error may be more frequent than of single runs, which were drawn too.
+        most = [1.0, *(map(_bound, single[1:], [runs] * 3) if has_effect else (0.01, 0.025, 0.05))]
         for a, b in PAIRINGS:
-            outcomes = [counts[drop][f"{a}{b} {name}"] for drop in (0.0, MARGIN) for name in ("SHIP", "DON'T SHIP")]
-            single = [counts[drop][f"11 {name}"] / runs for drop in (0.0, MARGIN) for name in ("SHIP", "DON'T SHIP")]
-            least = 0.0 if has_effect else min(0.95, alone - 0.01)
-            most = [1.0, *((single[1:]) if has_effect else (0.01, 0.025, 0.05))]
+            outcomes = [counts[drop][f"{a}{b} {name}"] for drop in (0.0, MARGIN) for name in names]
             cells = [
                 rate(number, runs, least if not at else 0.0, limit)
                 for at, (number, limit) in enumerate(zip(outcomes, most, strict=True))
             ]
             table.row(f"{a} and {b}", *cells, rate(counts[0.0][f"{a}{b} seen"], runs) if a + b > 2 else "-")
+
+
+def _bound(count: int, runs: int) -> float:
+    """The share of which so many of so many runs are an estimate, and two standard errors."""
+    share = (count + 1) / (runs + 2)
+    return min(1.0, share + 2 * math.sqrt(share * (1 - share) / runs))
 
 
 def lost(runs: int) -> None:
