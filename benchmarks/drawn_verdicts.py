@@ -92,7 +92,7 @@ def draw(task: Task, drop: float, rng: np.random.Generator, runs: int = 1) -> Dr
     """Contributions of the baseline and of a run (the mean of several), subtasks, clusters."""
     if task.ifeval:
         return (*_ifeval(task, drop, rng), None, None)
-    labels = None if len(task.subtasks) == 1 else np.repeat(np.arange(len(task.subtasks)), task.subtasks).tolist()
+    labels = labels_of(task)
     clusters = cluster_ids(task)
     changes = np.mean([_changes(task, drop, rng, clusters) for _ in range(runs)], axis=0)
     before = np.where(changes < 0, 1.0, np.where(changes > 0, 0.0, rng.random(task.docs) < task.accuracy))
@@ -111,6 +111,11 @@ def _changes(task: Task, drop: float, rng: np.random.Generator, clusters: np.nda
     if clusters is None:
         return own
     return np.where(rng.random(task.docs) < math.sqrt(task.alike), some(clusters.max() + 1)[clusters], own)
+
+
+def labels_of(task: Task) -> list[int] | None:
+    """The subtask of each doc; None for a task without."""
+    return None if len(task.subtasks) == 1 else np.repeat(np.arange(len(task.subtasks)), task.subtasks).tolist()
 
 
 def cluster_ids(task: Task) -> np.ndarray | None:

@@ -48,6 +48,7 @@ from meta_eval import stats
 from meta_eval.base.thresholds import ALPHA
 from meta_eval.harness.scores import compute_scores
 from meta_eval.judge.decide import decide_outcome
+from meta_eval.judge.drops import measure_run_drop
 from meta_eval.judge.pair import MeasuredFlips, TaskPair
 
 # What is simulated
@@ -390,8 +391,8 @@ def settling(runs: int) -> None:
                 return [(rng.random(task.docs) < chance).astype(float).tolist() for _ in range(times)]
 
             ours, theirs = asked(2), asked(1)
-            drop, noise = stats.paired_drop(theirs[0], ours[0]), stats.run_noise(ours)
-            first = decide_outcome([TaskPair("t", drop, baseline_repeats=1 if again else None, noise=noise)], allowed)
+            drop, runs = stats.paired_drop(theirs[0], ours[0]), stats.measure_runs((), ours)
+            first = decide_outcome([TaskPair("t", drop, baseline_repeats=1 if again else None, runs=runs)], allowed)
             if first.outcome == "SHIP":
                 return Counter({"at once": 1})
             # What is asked for supposes the drop that was seen; the truth is none.
@@ -404,8 +405,7 @@ def settling(runs: int) -> None:
                 return Counter()
             times = first.repeats_needed.runs[0][1]
             ours, theirs = [ours[0], *asked(times - 1)], [*theirs, *asked(times - 1)] if again else theirs
-            drop = stats.paired_drop(stats.average_runs(theirs), stats.average_runs(ours))
-            then = decide_outcome([TaskPair("t", drop)], allowed)
+            then = decide_outcome([measure_run_drop(TaskPair("t"), theirs, ours)], allowed)
             return Counter({"planned": 1, f"x{times:02d}": 1, "then": then.outcome == "SHIP"})
 
         counts = simulate(work, f"settle {allowed} {again}", runs)
@@ -498,7 +498,7 @@ def uncertain(runs: int) -> None:
 
 
 def noise(runs: int) -> None:
-    """What measured flips add: a second run over all docs, or 200 docs that were asked again."""
+    """What measured flips add where 200 docs were asked again; `repeats.py` draws second runs."""
     runs = max(1, runs // 2)
     table = Table(
         f"A task of 541 docs, one of 22, margin 1, 4 % of docs flip: percent of {runs:,} runs that ship",
@@ -506,7 +506,7 @@ def noise(runs: int) -> None:
     )  # fmt: skip
     tasks = beside("it", 541, 22)
     total = sum(task.docs for task in tasks)
-    kinds = (("nothing", 0.0, 0.5), ("200 docs asked again", 200 / total, 0.13), ("a second run", 1.0, 0.1))
+    kinds = (("nothing", 0.0, 0.5), ("200 docs asked again", 200 / total, 0.13))
     for kind, part, most in kinds:
         cells = []
         for loss, other, limits in ((0.03, 0.0, (0, most)), (0.0, 0.0, (0.95, 1)), (0.005, 0.005, (0.7, 1))):

@@ -428,9 +428,7 @@ def test_repeats_are_averaged_and_narrow_the_interval(tmp_path: Path) -> None:
     averaged = stats.average_runs(runs[::-1])
     assert (task.runs, drop_of(task)) == (4, stats.paired_drop(before, averaged))
     assert task.scores[0].value == pytest.approx(stats.mean(averaged))
-    of_docs = replace(drop_of(task), runs=None)
-    assert half_width(of_docs.interval()) < 0.75 * half_width(drop_of(alone).interval())
-    assert half_width(of_docs.interval()) < half_width(drop_of(task).interval()) < half_width(drop_of(alone).interval())
+    assert half_width(drop_of(task).interval()) < 0.75 * half_width(drop_of(alone).interval())
 
 
 def test_two_runs_of_one_model_measure_the_noise_of_its_engine(tmp_path: Path) -> None:
@@ -1309,9 +1307,10 @@ def test_several_runs_of_each_side_are_compared_from_the_command_line(tmp_path: 
     assert task["drop"]["value"] == pytest.approx(0.02)
     single = cli("compare", places[0], places[2], "--json")
     for compared, several in ((done, True), (single, False)):
-        assert json.loads(compared.stdout)["tasks"][0]["drop"]["has_run_effect"] == several
+        assert not json.loads(compared.stdout)["tasks"][0]["drop"]["has_run_effect"]
         words = " ".join(compared.stderr.split())
         assert ("Each model ran once, so intervals leave out what differs from run to run" not in words) == several
+        assert ("Runs of a side are averaged: they differ no more than single flips explain" in words) == several
     refused = cli("compare", *places[:3], "--", COLUMNS="300")
     assert refused.returncode == 2
     assert "A1 A2 -- B1 B2" in refused.stderr

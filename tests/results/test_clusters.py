@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from meta_eval.harness.clusters import make_content_keys, name_clusters, read_fi
 from meta_eval.harness.doc_results import DocResult, FilterResult
 from meta_eval.harness.lm_eval_run import read_run
 from meta_eval.harness.scores import compute_scores
+from meta_eval.harness.shared_texts import TextReading, choose_cluster_field
 from meta_eval.judge.decision import TaskDecision
 from meta_eval.pack.baseline import read_baseline
 from meta_eval.pack.manifest import read_manifest
@@ -168,6 +169,128 @@ def test_a_field_or_task_that_is_not_there_is_one_message(tmp_path: Path, named:
 def test_a_task_is_named_once() -> None:
     with pytest.raises(ConfigError, match="drop is named twice"):
         read_fields(["drop=a", "drop=b"])
+
+
+# Texts that docs share, which nobody names
+
+
+def text(number: int, *, of: str = "Passage", sign: str = ".") -> str:
+    """A text of more than 200 characters."""
+    return f"{of} {number}{sign} " + "It has a few sentences that several questions are about. " * 4
+
+
+# Docs in the shapes of lm-eval's tasks, their prompt, and the field that makes clusters; 120 docs, of three to a text.
+SHAPES: dict[str, tuple[Callable[[int], dict[str, Any]], str, str | None]] = {
+    "squadv2": (
+        lambda n: {"id": f"{n}", "title": "Normans", "context": text(n // 3), "question": f"Who {n}?", "answers": {}},
+        "Title: {title}\n\nBackground: {context}\n\nQuestion: {question}\n\nAnswer:", "context",
+    ),
+    "drop": (
+        lambda n: {"section_id": f"nfl_{n // 3}", "passage": text(n // 3), "question": f"How many {n}?"},
+        "{passage} {question}", "passage",
+    ),
+    "boolq": (
+        lambda n: {"question": f"is it {n}", "passage": text(n if n > 9 else n // 2), "idx": n, "label": 1},
+        "{passage}\nQuestion: {question}?\nAnswer:", "passage",
+    ),
+    "multirc": (
+        lambda n: {"paragraph": text(n // 3, sign='"'), "question": f"What {n}?", "answer": f"{n}", "label": 0},
+        "{paragraph}\nQuestion: {question}\nAnswer:", "paragraph",
+    ),
+    "record": (
+        lambda n: {"passage": text(n // 3) + "\n@highlight\n", "query": f"@placeholder {n}", "entities": ["a"]},
+        "{passage} {query}", "passage",
+    ),
+    "qasper_bool": (
+        lambda n: {"title": f"Paper {n // 3}", "abstract": text(n // 3), "question": f"Do they {n}?", "answer": "no"},
+        "TITLE: {title}\nABSTRACT: {abstract}\n\nQ: {question}\n\nA:", "abstract",
+    ),
+    "a section of a passage": (
+        lambda n: {"article": text(n // 3), "section": text(n // 2, of="Section"), "question": f"{n}"},
+        "{article}\n{section}\n{question}", "article",
+    ),
+    "too few articles": (
+        lambda n: {"article": text(n // 10), "section": text(n // 2, of="Section"), "question": f"{n}"},
+        "{article}\n{section}\n{question}", "section",
+    ),
+    "a text of 60 docs": (
+        lambda n: {"passage": text(n if n < 60 else 60), "question": f"{n}"}, "{passage} {question}", None,
+    ),
+    "coqa": (
+        lambda n: {"id": f"{n}", "story": text(n), "questions": {"input_text": [f"{n}"]}, "answers": {}},
+        "{story}\n\nQ: {questions}\n\nA:", None,
+    ),
+    "race": (
+        lambda n: {"article": text(n), "problems": f"[{{'question': '{n}'}}]"}, "Article: {article}\n\n{problems}", None,
+    ),
+    "mmlu": (
+        lambda n: {"question": f"Which {n}?", "subject": "law", "choices": ["a", "b"], "answer": 1},
+        "{question}\nA. a\nB. b\nAnswer:", None,
+    ),
+    "gsm8k": (lambda n: {"question": f"Natalia sold {n}", "answer": f"#### {n}"}, "Question: {question}", None),
+    "an instruction": (
+        lambda n: {"instruction": text(0), "question": f"{n}"}, "{instruction}\n{question}", None,
+    ),
+    "a text that the model does not see": (
+        lambda n: {"question": f"{n}", "explanation": text(n // 3)}, "{question}", None,
+    ),
+    "a short name": (lambda n: {"category": f"c{n // 3}", "question": f"{n}"}, "{category}: {question}", None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("chat", [False, True])
+def test_the_field_of_a_text_that_docs_share_is_found_in_the_shapes_of_lm_evals_tasks(chat: bool) -> None:
+    for name, (shape, template, wanted) in SHAPES.items():
+        reading, docs = TextReading(), [shape(number) for number in range(120)]
+        for number, doc in enumerate(docs):
+            prompt = template.format_map(doc)
+            reading.add(number, doc, json.dumps([{"role": "user", "content": prompt}]) if chat else prompt)
+        chosen = choose_cluster_field(reading.collect(range(120)), 120, 0.2)  # 30 clusters are enough
+        assert (chosen and chosen.name) == wanted, name
+
+
+def asked(folder: Path, seed: int, passages: int = 40, *, template: str = "{passage} {question}") -> Path:
+    rng = random.Random(seed)
+    docs = [{"question": f"Q{n}", "passage": text(n % passages)} for n in range(120)]
+    lines = [
+        plain(n, template.format_map(doc), rng.random() < 0.6, doc, resps=[[f"{seed} {n}"]])
+        for n, doc in enumerate(docs)
+    ]
+    return written(folder, lines, "squad")
+
+
+def test_docs_of_a_text_are_a_cluster_where_enough_are_left_and_else_named(tmp_path: Path) -> None:
+    a, b = asked(tmp_path / "a", 1), asked(tmp_path / "b", 2)
+    found = compare(a, b, margin=20)
+    assert only(found).drop.clusters == 40
+    assert "docs that share a text count as one cluster: squad by passage" in found.notes
+    assert found.tasks[0].scores[0].interval == compare(a, b, cluster={"squad": "passage"}).tasks[0].scores[0].interval
+    few = compare(a, b)
+    assert only(few).drop.clusters == 120
+    assert few.decision.caveats == ("docs share a text: --cluster squad=passage (40 texts in 120 docs)",)
+    named = compare(a, b, cluster={"squad": "question"}, margin=20)
+    assert only(named).drop.clusters == 120
+    assert not named.decision.caveats
+
+
+def test_a_text_outside_the_prompt_is_named_and_makes_no_cluster(tmp_path: Path) -> None:
+    a, b = (asked(tmp_path / str(seed), seed, template="{question}") for seed in (1, 2))
+    found = compare(a, b, margin=20)
+    assert only(found).drop.clusters == 120
+    assert "--cluster squad=passage" in found.decision.caveats[0]
+
+
+@pytest.mark.parametrize("doc", [None, 7, [1], "text", {"": text(0)}, {"a\n b": text(0)}])
+def test_docs_of_any_json_are_read(tmp_path: Path, doc: Any) -> None:
+    run = read_run([written(tmp_path, [plain(n, f"{n} {text(0)}", True, doc) for n in range(3)])])
+    assert len(run.tasks["aime"].docs) == 3
+
+
+def test_the_margin_of_a_task_says_how_many_clusters_are_enough(tmp_path: Path) -> None:
+    a, b = asked(tmp_path / "a", 1), asked(tmp_path / "b", 2)
+    gate = tmp_path / "gate.yaml"
+    gate.write_text("margin: {mean: 1, squad: 20}\n", encoding="utf-8")
+    assert only(compare(a, b, gate=gate)).drop.clusters == 40
 
 
 # In a pack

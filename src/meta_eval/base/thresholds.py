@@ -82,6 +82,17 @@ SAME_TEXT_DOCS = 100
 SAME_SHORT_TEXT_DOCS = 300
 SHORT_TEXT_CHARS = 20
 
+# A text of so many characters in a field of docs is a passage, and not a name or a choice (`harness.shared_texts`).
+SHARED_TEXT_CHARS = 200
+# In larger clusters the docs of a text share more than it, such as a whole exam.
+SHARED_TEXT_DOCS = 50
+# Divided by the margin in points, the fewest clusters that such texts may leave, 600 at a margin of 1 point. With 300,
+# 4 % of identical copies ship.
+SHARED_TEXT_CLUSTERS = 600
+# Texts that more of the docs share are noted; a text that more than half of the docs share is an instruction.
+SHARED_TEXT_NOTED = 0.1
+SHARED_TEXT_MOST = 0.5
+
 # Minimum share of docs with a recorded answer or verdict, for it to be a task's baseline.
 MIN_RECORDED = 0.9
 # Minimum share of a task's docs in a baseline, for its score to be the task's.

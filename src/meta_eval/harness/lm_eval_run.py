@@ -33,6 +33,7 @@ from meta_eval.harness.provenance import Provenance, read_provenance
 from meta_eval.harness.results_file import Aggregate, GroupTotal, as_mapping, read_template_block
 from meta_eval.harness.sample_files import SamplesFile, open_samples, read_samples
 from meta_eval.harness.scores import check_averages
+from meta_eval.harness.shared_texts import SharedTexts
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,12 @@ class TaskRun:
 
     lines: Sequence[bytes] | None = field(default=None, repr=False)
     """See `meta_eval.harness.output_index.TaskOutput`."""
+
+    shared_texts: tuple[SharedTexts, ...] = ()
+    """The fields with texts that several docs share; none where the clusters are given."""
+
+    cluster_field: str | None = None
+    """Which of these fields makes its docs clusters."""
 
     def open_samples(self) -> AbstractContextManager[Callable[[FilterResult], dict[str, Any]]]:
         """Give a function that reads the whole sample of an answer. Only for a task with samples.
@@ -433,6 +440,7 @@ def _read(
         is_chat=block.get("asked_as") == "chat",
         higher_is_better=results.read_directions(task_files.task) if results else {},
         lines=task_files.lines,
+        shared_texts=samples.shared_texts,
     )
 
 

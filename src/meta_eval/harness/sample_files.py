@@ -49,6 +49,7 @@ from meta_eval.harness.sample_parser import (
     read_sample,
     read_settings,
 )
+from meta_eval.harness.shared_texts import SharedTexts, TextReading
 
 _BUFFER = 2**20
 
@@ -287,6 +288,9 @@ class SamplesFile:
     notes: tuple[str, ...]
     """Notes about the file."""
 
+    shared_texts: tuple[SharedTexts, ...] = ()
+    """The fields with texts that several docs share; none where the clusters are given."""
+
 
 def read_samples(
     path: Path,
@@ -317,7 +321,7 @@ def read_samples(
         ResultsError: The file is empty, truncated, not a samples file, or contradicts itself about a doc.
         ConfigError: No doc has the cluster field.
     """
-    reading = _SampleFileReading(path, tuple(filters))
+    reading = _SampleFileReading(path, tuple(filters), texts=None if cluster_field else TextReading())
     samples = 0
     for raw_sample in read_raw_samples(path, offset) if lines is None else _number_samples(path, lines):
         samples += 1
@@ -399,6 +403,7 @@ class _SampleFileReading:
     samples_seen: dict[int, int] = field(default_factory=dict)
     problems: dict[int, _Problem] = field(default_factory=dict)
     columns: set[str] = field(default_factory=set)
+    texts: TextReading | None = None
     task_digest: Any = field(default_factory=hashlib.sha256)
     all_hashed: bool = True
 
@@ -411,7 +416,10 @@ class _SampleFileReading:
             doc.filter_results[filter_name] = answer
             self.docs[doc.doc_id] = doc
             self.problems[doc.doc_id] = _read_problem(sample, doc)
-            self.columns.update(sample["doc"] if isinstance(sample["doc"], dict) else ())
+            fields = sample["doc"] if isinstance(sample["doc"], dict) else {}
+            self.columns.update(fields)
+            if self.texts and "input_question_hash" not in fields:  # a pack says itself what its docs share
+                self.texts.add(doc.doc_id, fields, next((request[0] for request in read_arguments(sample)), ""))
         elif not doc.has_same_question_and_answer(first) or not _agree(first.filter_results.get(filter_name), answer):
             self.conflicting_ids.add(doc.doc_id)
             raise ResultsError(
@@ -461,7 +469,8 @@ class _SampleFileReading:
             first = self.damaged[0] if self.damaged else f"doc {incomplete[0]} is not there under every filter"
             notes.append(f"{self.path}: {skipped} damaged lines or docs are left out; the first: {first}")
         task_hash = self.task_digest.hexdigest() if self.all_hashed and not skipped else None
-        return SamplesFile(self.path, complete, filters, self.repeated, skipped, task_hash, tuple(notes))
+        shared = self.texts.collect(doc.doc_id for doc in complete) if self.texts else ()
+        return SamplesFile(self.path, complete, filters, self.repeated, skipped, task_hash, tuple(notes), shared)
 
     def _name_clusters(self, docs: Sequence[DocResult]) -> list[str | None]:
         """Name the cluster of each doc. In most tasks none is given and no two docs are alike: no keys are needed."""

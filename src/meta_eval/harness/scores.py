@@ -292,7 +292,7 @@ def _averaged(scores_by_run: Sequence[Scores]) -> Scores:
     if len(scores_by_run) == 1:
         return scores_by_run[0]
     contributions, doc_scores, paired = (
-        tuple(stats.average_runs([getattr(run_scores, name) for run_scores in scores_by_run]))
+        tuple(stats.average_runs([getattr(run_scores, name) for run_scores in scores_by_run]).tolist())
         for name in ("contributions", "doc_scores", "paired_contributions")
     )
     return replace(scores_by_run[0], contributions=contributions, doc_scores=doc_scores, paired_contributions=paired)

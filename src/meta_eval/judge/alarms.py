@@ -101,6 +101,11 @@ KINDS: Mapping[str, AlarmKind] = {
         first=True,
         invalid=True,
     ),
+    "texts": AlarmKind(
+        "docs share a text",
+        "Docs of a text are lost together, and these count as independent. --cluster takes them together.",
+        first=True,
+    ),
     "same run": AlarmKind(
         "the same run twice",
         "A run beside itself shows nothing of a candidate. Name the run of the candidate.",

@@ -56,7 +56,7 @@ from meta_eval.judge.caps import (
 from meta_eval.judge.decision import Alarm, RepeatPlan, TaskDecision
 from meta_eval.judge.further_runs import plan_repeats
 from meta_eval.judge.pair import TaskPair
-from meta_eval.stats import Drop, DropBreakdown, Interval
+from meta_eval.stats import Drop, DropBreakdown, Interval, RunEffect
 
 DecisionOutcome = Literal["SHIP", "DON'T SHIP", "UNDECIDED"]
 
@@ -146,6 +146,9 @@ class Decision:
     left_out: int = 0
     """Number of decided tasks that are not part of the mean, such as those that are no shares."""
 
+    run_effect: RunEffect | None = None
+    """What differs between runs beyond single flips, also where it is not seen; None where each side has one run."""
+
     @property
     def exit_code(self) -> int:
         """The exit code of the outcome; 2 for an invalid comparison, as for everything that the user can fix."""
@@ -223,6 +226,10 @@ def decide_outcome(
             weighting=weighting, invalid=any(veto.invalid for veto in vetoes), left_out=left_out,
         )  # fmt: skip
     invalid = frozenset(task for veto in vetoes for task in veto.invalid)
+    run_effect = stats.measure_run_effect(pair.runs for pair in tasks)
+    if run_effect and run_effect.is_seen:
+        everything = [replace(pair, measured_drop=replace(pair.drop, run_effect=run_effect)) for pair in everything]
+        tasks = everything[: len(tasks)]
     drops = [pair.drop for pair in tasks]
     weights = stats.weigh_tasks(drops, weighting)
     mean, unweighted_mean = stats.mean_drop(drops, weights), stats.mean_drop(drops)
@@ -284,6 +291,7 @@ def decide_outcome(
         invalid=is_invalid,
         weighting=weighting,
         left_out=left_out,
+        run_effect=run_effect,
     )
 
 

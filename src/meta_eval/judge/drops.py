@@ -343,72 +343,73 @@ def _measure_drop(pair: TaskPair, chosen: ChosenBaseline, clusters: Clusters) ->
     candidate = chosen.candidate.scores(chosen.metric_key)
     assert candidate is not None  # noqa: S101 (that is how it was chosen)
     names = clusters([chosen.candidate.docs[position] for position in candidate.doc_indices])
-    baseline = chosen.baseline.scores(chosen.metric_key) if chosen.baseline else None
-    drop = (
-        stats.unpaired_drop(chosen.published, candidate.contributions, candidate.labels, names)
-        if baseline is None
-        else stats.paired_drop(baseline.paired_contributions, candidate.paired_contributions, candidate.labels, names)
-    )
-    drop = drop.invert() if candidate.lower_is_better else drop
-    noise, spread = _measure_runs(chosen, candidate.labels)
+    sides = [[scores.paired_contributions for scores in side] for side in _list_scores(chosen)]
+    if chosen.baseline:
+        pair = measure_run_drop(pair, sides[0], sides[1], candidate.labels, names)
+    else:
+        drop = stats.unpaired_drop(chosen.published, candidate.contributions, candidate.labels, names)
+        runs = stats.measure_runs((), sides[1], candidate.labels, names)
+        drop = replace(drop, run_variance=runs.of_drop if runs else 0.0)
+        pair = replace(pair, measured_drop=drop, runs=runs, measured_flips=None, newest=None)
+    if candidate.lower_is_better:
+        pair = replace(pair, measured_drop=pair.drop.invert(), newest=pair.newest and pair.newest.invert())
     return replace(
         pair,
-        measured_drop=replace(drop, runs=spread),
         repeats=len(chosen.candidate.runs),
         baseline_repeats=len(pair.baseline_runs) if chosen.label == RUN_A else None,
-        noise=noise,
         subtasks=compute_subtask_drops(chosen.candidate, chosen.metric_key, chosen.sides),
-        measured_flips=_measure_flips(pair, chosen),
-        newest=_measure_newest_drop(chosen, names),
+        measured_flips=_add_flips_of_rerun(pair.measured_flips, pair.candidate_runs[0]),
     )
 
 
-def _measure_newest_drop(chosen: ChosenBaseline, clusters: Sequence[Hashable] | None) -> stats.Drop | None:
-    """The drop between the newest runs; None if each side has one run."""
-    sides = _list_scores(chosen)
-    if not all(sides) or max(map(len, sides)) == 1:
-        return None
-    baseline, candidate = (side[0] for side in sides)
-    drop = stats.paired_drop(baseline.paired_contributions, candidate.paired_contributions, candidate.labels, clusters)
-    return drop.invert() if candidate.lower_is_better else drop
+def measure_run_drop(
+    pair: TaskPair,
+    baseline: Sequence[Sequence[float]],
+    candidate: Sequence[Sequence[float]],
+    labels: Sequence[Hashable] | None = None,
+    clusters: Sequence[Hashable] | None = None,
+) -> TaskPair:
+    """Measure the drop between the means of the runs of both sides, and how the runs of a side differ.
 
-
-def _measure_flips(pair: TaskPair, chosen: ChosenBaseline) -> MeasuredFlips | None:
-    """The flips between answers of one model: of the newest run and its repeats, and of answers that were asked again.
-
-    Each repeat is paired with the newest run of its side.
+    Args:
+        pair: The task.
+        baseline, candidate: Of each run, the newest first, what each doc contributes to its score, from 0 to 1.
+        labels: The subtask of each doc, where the metric is an average over subtasks.
+        clusters: The cluster of each doc; None if docs are independent.
     """
-    flips = []
-    for side in _list_scores(chosen):
-        for again in side[1:]:
-            drop = stats.paired_drop(side[0].paired_contributions, again.paired_contributions, again.labels)
-            flips.append((drop.lost + drop.won, drop.docs))
-    newest = pair.candidate_runs[0]
+    drop = stats.paired_drop(stats.average_runs(baseline), stats.average_runs(candidate), labels, clusters)
+    runs = stats.measure_runs(baseline, candidate, labels, clusters)
+    if runs is None:
+        return replace(pair, measured_drop=drop, runs=None, measured_flips=None, newest=None)
+    return replace(
+        pair,
+        measured_drop=replace(drop, run_variance=runs.of_drop),
+        runs=runs,
+        measured_flips=MeasuredFlips(runs.flips, runs.freedom * drop.docs),
+        newest=stats.paired_drop(baseline[0], candidate[0], labels, clusters),
+    )
+
+
+def _add_flips_of_rerun(flips: MeasuredFlips | None, newest: TaskRun) -> MeasuredFlips | None:
+    """The flips between answers of one model: of its runs, and of answers that were asked again."""
     rerun = newest.provenance.rerun
     scores = compute_scores(newest.docs, rerun.metric, newest.lower_is_better) if rerun else None
-    if rerun and scores:
-        changes = [
-            abs(value - rerun.values[newest.docs[place].doc_id])
-            for place, value in zip(scores.doc_indices, scores.doc_scores, strict=True)
-            if newest.docs[place].doc_id in rerun.values
-        ]
-        flips += [(stats.mean(changes), len(changes))] if changes else []
-    docs = sum(count for _, count in flips)
-    return MeasuredFlips(math.fsum(share * count for share, count in flips) / docs, docs) if docs else None
+    if rerun is None or scores is None:
+        return flips
+    changes = [
+        abs(value - rerun.values[newest.docs[place].doc_id])
+        for place, value in zip(scores.doc_indices, scores.doc_scores, strict=True)
+        if newest.docs[place].doc_id in rerun.values
+    ]
+    known = [(flips.share, flips.docs)] if flips else []
+    known += [(stats.mean(changes), len(changes))] if changes else []
+    docs = sum(count for _, count in known)
+    return MeasuredFlips(math.fsum(share * count for share, count in known) / docs, docs) if docs else None
 
 
 def _list_scores(chosen: ChosenBaseline) -> list[list[Scores]]:
     """The scores of every run of the baseline and of the candidate."""
     return [scored.scores_by_run(chosen.metric_key) if scored else [] for scored in (chosen.baseline, chosen.candidate)]
-
-
-def _measure_runs(
-    chosen: ChosenBaseline, labels: Sequence[str | None] | None
-) -> tuple[float | None, stats.RunSpread | None]:
-    """The variance of one run's score by the engine, and how runs differ; None where each side has one run."""
-    sides = [[scores.paired_contributions for scores in side] for side in _list_scores(chosen)]
-    repeated = [side for side in sides if len(side) > 1]
-    return (stats.run_noise(repeated[-1], labels) if repeated else None), stats.measure_runs(sides[0], sides[1], labels)
 
 
 # Doc by doc

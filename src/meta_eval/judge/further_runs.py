@@ -52,9 +52,10 @@ def _find_variance_share(pair: TaskPair, weight: float) -> _VarianceShare:
     drop = pair.drop
     inverse_runs = 1 / pair.repeats + 1 / (pair.baseline_repeats or 1)
     # Without flips there is no engine noise. Otherwise at most all variance is noise of both runs.
-    variance = drop.seen_variance
+    ratio = drop.run_effect.ratio if drop.run_effect else 1.0
+    variance = drop.seen_variance + (ratio - 1) * drop.run_variance
     most = variance / inverse_runs if drop.flipped else 0.0
-    noise = most if pair.noise is None else min(pair.noise, most)
+    noise = most if pair.runs is None else min(ratio * pair.runs.noise, most)
     reducible = noise * (inverse_runs if pair.baseline_repeats is not None else 1 / pair.repeats)
     return _VarianceShare(
         weight**2 * max(0.0, variance - reducible), weight**2 * noise, pair.repeats, pair.baseline_repeats
@@ -93,7 +94,7 @@ def plan_repeats(tasks: Sequence[TaskPair], weights: Sequence[float], drop: Drop
         best_possible_margin=min(upper, supposed + reach * math.sqrt(math.fsum(part.docs for part in variances))),
         supposed=supposed,
         times_docs=times if times <= MAX_TIMES_DOCS else None,
-        measured=all(pair.noise is not None for pair in tasks),
+        measured=all(pair.runs is not None for pair in tasks),
     )
 
 

@@ -43,7 +43,11 @@ def _pair_group(group: GroupTotal, parts: Sequence[TaskPair], run: Run, gate: Ga
             measure_drop(part.drop_sides, metric_key, part.clusters) if part.drop_sides else None for part in parts
         ]
         by_docs = weighs_docs([run.tasks[task] for task in group.tasks], metric_key, aggregate.value)
-        known_drops = [drop for drop in drops if drop is not None]
+        known_drops = [
+            replace(drop, run_variance=part.drop.run_variance if part.has_drop else 0.0)
+            for drop, part in zip(drops, parts, strict=True)
+            if drop is not None
+        ]
         if len(known_drops) < len(parts) or by_docs is None:
             continue
         sizes = [drop.docs if by_docs else 1 for drop in known_drops]

@@ -88,8 +88,8 @@ class TaskPair:
     answers.
     """
 
-    noise: float | None = None
-    """The variance of a run's score from the engine, from `stats.run_noise`; None without repeats."""
+    runs: stats.RunSpread | None = None
+    """How the runs of a side differ; None without repeats."""
 
     cap: float | None = None
     """The limit of the worse end of this task's interval; None for the decision's cap."""

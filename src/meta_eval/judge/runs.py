@@ -63,6 +63,7 @@ from meta_eval.judge.pair_alarms import (
 from meta_eval.judge.read_docs import LackingAnswers, ReadDrop, describe_read_drop, find_differing
 from meta_eval.judge.run_alarms import find_faults, find_run_origins, find_two_bos, has_fixed_order
 from meta_eval.judge.score_pair import is_score_alone, pair_scores_alone
+from meta_eval.judge.shared_texts import cluster_shared_texts, find_uncounted_texts, note_shared_texts
 from meta_eval.pack.baseline import Baseline
 from meta_eval.pack.manifest import Manifest
 
@@ -97,6 +98,7 @@ def decide_run(
     completed, default_tasks = completed.choose(default_tasks, groups, left_out)
     task_gate = completed.expand_groups(groups)
     decided = task_gate.chosen or default_tasks
+    run = cluster_shared_texts(run, task_gate)
     without_run = [name for name in decided if name not in entries or not entries[name].baseline]
     if lacking := [name for name in without_run if task_gate.task_rules(name).baseline_kind == "run"]:
         raise ConfigError(
@@ -143,12 +145,14 @@ def decide_pairs(
     members = {pair.name: pair.shown.members for pair in pairs if pair.shown.members}
     in_groups = _list_grouped(members, decided_names)
     reads = _decide_on_read_docs(pairs, gate, decided_names, candidate)
+    decided_or_grouped = {*decided_names, *in_groups}
+    decided_runs = [candidate.tasks[name] for name in sorted(decided_or_grouped & candidate.tasks.keys())]
     graded = _find_grader_changes(pairs, gate, decided_names)
+    run_alarms = [*run_alarms, *graded, *find_uncounted_texts(decided_runs)]
     runs = [run for pair in pairs for run in (*pair.baseline_runs, *pair.candidate_runs)]
     can_regrade = all(run.provenance.harness is None for run in runs)
-    alarms = group_alarms(_list_alarms(pairs, margin, [*run_alarms, *graded], reads), can_regrade=can_regrade)
+    alarms = group_alarms(_list_alarms(pairs, margin, run_alarms, reads), can_regrade=can_regrade)
     averaged, others = _choose_decided(pairs, gate, decided_names)
-    decided_or_grouped = {*decided_names, *in_groups}
     vetoes = [
         replace(veto, invalid=veto.invalid | {name for name, tasks in members.items() if veto.invalid & set(tasks)})
         for veto in find_vetoes(alarms, decided_or_grouped)
@@ -179,7 +183,7 @@ def decide_pairs(
     breakdown = break_down_mean_drop(
         [(task.drop_breakdown, task.weight) for task in tasks if task.drop_breakdown and task.is_decided]
     )
-    notes = tuple(note_low_caps([*averaged, *others], margin, gate.cap_fraction))
+    notes = (*note_low_caps([*averaged, *others], margin, gate.cap_fraction), *note_shared_texts(decided_runs))
     if decision.outcome == "SHIP":
         notes = (*notes, *advise_second_run(averaged, margin, gate.cap_fraction or CAP))
     return RunDecision(
@@ -402,6 +406,7 @@ def compare_runs(
     default_tasks = sorted({*common, *(in_a - in_b - left_out), *entries, *(faults - left_out)})
     completed, default_tasks = completed.choose(default_tasks, groups, left_out)
     task_gate = completed.expand_groups(groups)
+    baseline, candidate = (cluster_shared_texts(run, task_gate) for run in (baseline, candidate))
     shared = find_shared_questions([baseline.tasks[name].docs for name in common])
     pairs = [
         _pair_scores_alone(name, baseline.tasks[name], candidate.tasks[name], task_gate)

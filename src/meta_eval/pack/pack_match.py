@@ -169,4 +169,4 @@ def _of_record(result: TaskRun, entry: TaskEntry, pack: Path, fault: str) -> Tas
             where=where,
             hint=f"{hint}; `meta-eval compare {shlex.quote(entry.dataset_id)} RUN` compares the docs they share",
         )
-    return replace(result, docs=docs)
+    return replace(result, docs=docs, shared_texts=())

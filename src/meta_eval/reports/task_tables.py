@@ -132,13 +132,18 @@ def _drop_legend(report: Report) -> str:
 
 
 def describe_run_effect(decision: Decision) -> str:
-    """Which intervals leave out what differs from run to run; empty if none does, or if no drop is paired."""
-    drops = [task.drop for task in decision.tasks if task.drop.paired]
-    if decision.mean is None or decision.mean.has_run_effect or not drops:
+    """What intervals have of the differences from run to run; empty if no drop is paired."""
+    effect = decision.run_effect
+    if not any(task.drop.paired for task in decision.tasks):
         return ""
-    if not any(drop.has_run_effect for drop in drops):
+    if effect is None:
         return " Each model ran once, so intervals leave out what differs from run to run."
-    return " The mean's interval leaves out what differs from run to run: of some tasks each model has a single run."
+    if not effect.is_seen:
+        return " Runs of a side are averaged: they differ no more than single flips explain."
+    return (
+        f" Runs of a side differ {effect.ratio:.1f} times as much as single flips explain (ratio of variances), so "
+        "intervals of tasks with several runs contain it."
+    )
 
 
 def describe_weights(decision: Decision) -> str:

@@ -26,7 +26,7 @@ from meta_eval.stats.drop import (
     weigh_tasks,
 )
 from meta_eval.stats.intervals import Interval, correct_by_holm, tail_p_value
-from meta_eval.stats.run_effect import RunSpread, measure_runs, run_noise
+from meta_eval.stats.run_effect import RunEffect, RunSpread, measure_run_effect, measure_runs, run_noise
 from meta_eval.stats.sampled import count_needed_answers, pass_at_k, sampled_flips, sampled_interval
 from meta_eval.stats.score import (
     instruction_shares,
@@ -46,6 +46,7 @@ __all__ = [
     "DropBreakdown",
     "DropPart",
     "Interval",
+    "RunEffect",
     "RunSpread",
     "average_breakdowns",
     "average_runs",
@@ -60,6 +61,7 @@ __all__ = [
     "mean_drop",
     "mean_of_four_contributions",
     "mean_of_four_shares",
+    "measure_run_effect",
     "measure_runs",
     "order_p_value",
     "paired_drop",

@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING
 from meta_eval.base.thresholds import ALPHA, LEVEL, POWER, ROUNDING, WHOLE_CHANGE, Weighting
 from meta_eval.stats.clustered_mean import add_up, average_docs, number_names
 from meta_eval.stats.intervals import Interval, t_quantile
-from meta_eval.stats.run_effect import RunSpread, mean_spread
+from meta_eval.stats.run_effect import RunEffect
 
 if TYPE_CHECKING:
     from meta_eval.stats.clustered_mean import Floats
@@ -86,8 +86,11 @@ class Drop:
     lower_is_better: bool = False
     """Whether a lower score is better, so that a rise is a drop."""
 
-    runs: RunSpread | None = field(default=None, compare=False)
-    """How several runs of a side differ; None if each has one."""
+    run_variance: float = field(default=0.0, compare=False)
+    """The part of ``variance`` that single flips of several runs explain; 0 if each side has one run."""
+
+    run_effect: RunEffect | None = field(default=None, compare=False)
+    """What differs between runs beyond single flips; None if nothing is seen."""
 
     small_lost: float = 0.0
     small_won: float = 0.0
@@ -180,8 +183,8 @@ class Drop:
 
     @property
     def has_run_effect(self) -> bool:
-        """Whether the interval contains what differs from run to run. A side needs two runs for it."""
-        return self.runs is not None and self.runs.freedom > 0
+        """Whether the interval contains what differs from run to run beyond single flips."""
+        return self.run_effect is not None and self.run_variance > 0
 
     @property
     def recovery(self) -> float | None:
@@ -205,21 +208,20 @@ class Drop:
         def reach(t: float) -> float:
             return _joined(*[end for size, fewer, more in counts for end in _ends(size, fewer, more, t)])
 
-        if self.runs is None or not self.runs.freedom:
+        effect, variance = self.run_effect, self.run_variance
+        if effect is None or not variance:
             return reach
         from scipy.special import stdtr, stdtrit
 
-        runs = self.runs
-
         def reach_of_runs(t: float) -> float:
-            return math.sqrt(runs.widen(t, -float(stdtrit(runs.freedom, stdtr(self.freedom, -t)))))
+            return math.sqrt(variance * effect.widen(t, -float(stdtrit(effect.freedom, stdtr(self.freedom, -t)))))
 
         return lambda t: _joined(reach(t), reach_of_runs(t))
 
 
 def paired_drop(
-    baseline: Sequence[float],
-    candidate: Sequence[float],
+    baseline: Sequence[float] | Floats,
+    candidate: Sequence[float] | Floats,
     labels: Sequence[Hashable] | None = None,
     clusters: Sequence[Hashable] | None = None,
 ) -> Drop:
@@ -414,7 +416,8 @@ def mean_drop(drops: Sequence[Drop], weights: Sequence[float] | None = None) -> 
         clusters=sum(drop.clusters for drop in drops),
         paired=all(drop.paired for drop in drops),
         influence=influence,
-        runs=mean_spread([drop.runs for drop in drops], task_weights),
+        run_variance=math.fsum(w * w * drop.run_variance for w, drop in zip(task_weights, drops, strict=True)),
+        run_effect=next((drop.run_effect for drop in drops if drop.run_effect), None),
         small_lost=math.fsum(w * drop.small_lost for w, drop in zip(task_weights, drops, strict=True)),
         small_won=math.fsum(w * drop.small_won for w, drop in zip(task_weights, drops, strict=True)),
         small_variance=small_variance,
@@ -434,7 +437,7 @@ def heterogeneity_p(drops: Sequence[Drop]) -> float | None:
     return float(chdtrc(len(measured) - 1, q))
 
 
-def average_runs(runs: Sequence[Sequence[float]]) -> list[float]:
+def average_runs(runs: Sequence[Sequence[float]]) -> Floats:
     """Average each doc over several runs of the same model and pack, for `paired_drop`.
 
     Raises:
@@ -442,7 +445,12 @@ def average_runs(runs: Sequence[Sequence[float]]) -> list[float]:
     """
     if not runs:
         raise ValueError("there is no run")
-    return [math.fsum(doc) / len(doc) for doc in zip(*runs, strict=True)]
+    import numpy as np
+
+    if len({len(run) for run in runs}) > 1:
+        raise ValueError(f"{' and '.join(str(len(run)) for run in runs)} docs")
+    averages: Floats = np.asarray(runs, dtype=float).mean(axis=0)
+    return averages
 
 
 def _good(drop: Drop, score: float) -> float:

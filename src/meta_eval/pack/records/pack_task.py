@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from meta_eval.base.display import quoted
 from meta_eval.base.errors import DataError, locating
 from meta_eval.base.inputs import format_json
+from meta_eval.base.thresholds import MARGIN
 from meta_eval.harness.clusters import find_field, make_missing_field_error, read_field
+from meta_eval.harness.shared_texts import TextReading, choose_cluster_field, list_uncounted
 from meta_eval.pack.manifest import RecordEntry, ReferenceScoreEntry, TaskEntry
 from meta_eval.pack.prepared_task import PrepareContext, PreparedTask, measure_length
 from meta_eval.pack.records.recorded_docs import RecordedDoc, RecordedDocs
 from meta_eval.pack.records.task_code import TaskCode
 from meta_eval.pack.records.task_files import make_task_files, make_template
-from meta_eval.pack.task_choice import ROLLING
+from meta_eval.pack.task_choice import MEAN_KEY, ROLLING
 from meta_eval.pack.templates.spec import Template
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+
+log = logging.getLogger("meta_eval")
 
 _HINT = "The record is damaged: take the file as its run wrote it"
 
@@ -211,5 +217,27 @@ def _clusters(rows: RecordedDocs, task: str, context: PrepareContext) -> list[st
     if field is not None and not any(labels):
         raise make_missing_field_error(
             field, sorted({name for row in rows.rows for name in row.doc}), f"cluster: {task}"
+        )
+    return labels if any(labels) else _name_shared_texts(rows, task, context)
+
+
+def _name_shared_texts(rows: RecordedDocs, task: str, context: PrepareContext) -> list[str | None]:
+    """The clusters of docs that share a long text; None of each where no field makes enough for the task's margin."""
+    reading = TextReading()
+    for number, row in enumerate(rows.rows):
+        reading.add(number, row.doc, row.prompt)
+    margin = context.config.margin
+    if isinstance(margin, dict):
+        named = next((points for name, points in margin.items() if fnmatchcase(task, name)), None)
+        margin = named or margin.get(MEAN_KEY, 100 * MARGIN)
+    numbers = range(len(rows.rows))
+    shared = reading.collect(numbers)
+    chosen = choose_cluster_field(shared, len(numbers), margin / 100)
+    names = {number: f"{chosen.name} {text}" for number, text in chosen.texts.items()} if chosen else {}
+    labels = [names.get(number) for number in numbers]
+    for other in list_uncounted(shared, dict(enumerate(labels))):
+        log.warning(
+            f"{task}: {len(other.texts):,} docs share {len(set(other.texts.values())):,} texts, and count as "
+            f"independent. Name their field: cluster: {{{task}: {other.name}}}"
         )
     return labels
