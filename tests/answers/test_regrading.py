@@ -92,7 +92,7 @@ def write_other_graders(tmp_path: Path, lost: int = 0) -> tuple[Path, Path]:
 
 def test_the_graders_part_is_no_drop_and_the_models_part_stays(tasks: Path, tmp_path: Path) -> None:
     a, b = write_other_graders(tmp_path, lost=10)
-    assert compare(a, b).decision.invalid
+    assert compare(a, b).decision.caveats[0].startswith("graded differently: pens (10 of ")
     again = compare(a, b, regrade=True, include_path=tasks)
     (task,) = again.tasks
     assert again.decision.outcome == "DON'T SHIP"
@@ -255,7 +255,7 @@ def misgraded(pack: Path, tmp_path: Path) -> Path:
 
 def test_a_report_decides_on_the_packs_own_verdicts(pack: Path, misgraded: Path) -> None:
     before = report(misgraded, pack=pack)
-    assert before.decision.invalid
+    assert before.tasks[0].drop.value == 0
     assert before.decision.caveats[0].startswith("graded differently: meta_gpqa_cot (1 of ")
     again = report(misgraded, pack=pack, regrade=True)
     assert not any("graded" in caveat for caveat in again.decision.caveats)
@@ -266,7 +266,7 @@ def test_a_report_decides_on_the_packs_own_verdicts(pack: Path, misgraded: Path)
 
 def test_two_runs_of_a_pack_are_graded_by_the_pack(pack: Path, misgraded: Path, tmp_path: Path) -> None:
     sound = run_lm_eval(pack, ["meta_gpqa_cot"], tmp_path / "sound")
-    assert compare(sound, misgraded, pack=pack).decision.invalid
+    assert any("graded differently" in caveat for caveat in compare(sound, misgraded, pack=pack).decision.caveats)
     again = compare(sound, misgraded, pack=pack, regrade=True)
     (task,) = again.tasks
     assert not again.decision.invalid
