@@ -153,7 +153,8 @@ def _pair_questions(
     baseline: TaskRun, candidate: TaskRun, prompts: Mapping[int, Prompt], own: Mapping[int, Prompt]
 ) -> dict[int, int]:
     """By place of a doc of the candidate the place of the baseline's: by the last message of the user, else by the
-    question of the doc, else by its number and gold. A text that several docs have pairs none."""
+    question of the doc, else by its number and gold. A text that several docs have pairs none. Texts that pair fewer
+    than half of the docs of the smaller run pair none, either."""
     matches: dict[int, int] = {}
     for part in ("message", "question"):
         a, b = ({place: getattr(prompt, part) for place, prompt in side.items()} for side in (prompts, own))
@@ -165,7 +166,9 @@ def _pair_questions(
             for place, text in b.items()
             if place not in matches and counts[1][text] == 1 and text in places and places[text] not in used
         }
-    return matches or _pair_numbers(baseline, candidate)
+    # A few texts may be the same in two sets of other questions.
+    has_most = 2 * len(matches) >= min(len(baseline.docs), len(candidate.docs))
+    return matches if has_most else _pair_numbers(baseline, candidate)
 
 
 def _pair_numbers(baseline: TaskRun, candidate: TaskRun) -> dict[int, int]:
@@ -178,13 +181,13 @@ def _pair_numbers(baseline: TaskRun, candidate: TaskRun) -> dict[int, int]:
     return dict(same) if shows else {}
 
 
-def _read_prompts(task: TaskRun, places: Iterable[int] | None = None) -> Iterator[tuple[int, Prompt]]:
-    """By place of a doc what it was asked; of some places, or of all. Nothing of docs whose prompt is unknown."""
+def _read_prompts(task: TaskRun) -> Iterator[tuple[int, Prompt]]:
+    """By place of a doc what it was asked; nothing of docs whose prompt is unknown."""
     if task.samples_file is None and task.lines is None:
         return
     with task.open_samples() as read:
-        for place in range(len(task.docs)) if places is None else places:
-            result = next(iter(task.docs[place].filter_results.values()), None)
+        for place, doc in enumerate(task.docs):
+            result = next(iter(doc.filter_results.values()), None)
             if result and (prompt := read_prompt(read(result))):
                 yield place, prompt
 
