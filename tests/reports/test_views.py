@@ -346,7 +346,8 @@ def test_every_view_has_the_scores_with_and_without_the_answers_that_were_cut(tm
     assert tree[0]["cut"] == {"metric": cut.metric, "docs": 31, "of": 12032, "score": 0.466, "without": 0.4712,
                               "baseline": 0.473, "as_wrong": None, "baseline_docs": None, "more": None, "drop": None,
                               "drop_as_wrong": None, "drop_without": None, "docs_without": 0,
-                              "counted": "graded", "thinking": 0, "baseline_thinking": None}  # fmt: skip
+                              "counted": "graded", "thinking": 0, "baseline_thinking": None,
+                              "empty": 0, "baseline_empty": 0}  # fmt: skip
     assert tree[2]["cut"] is None
 
 

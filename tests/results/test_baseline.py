@@ -162,7 +162,7 @@ def test_a_baseline_without_a_figure_of_answers_is_made_again_before_a_run(
     length = DocFigure("characters", "characters", "mean characters", lambda _, answers: sum(map(len, answers)) or None)
     if not names_figures:
         file = find_baseline_file(pack, "meta_squad")
-        edit(file, ',"figures":["answer_tokens","length"]', "")
+        edit(file, ',"figures":["answer_tokens","length","traits"]', "")
     else:
         assert baseline(pack).missing_reasons == {}
     for place in ("meta_eval.pack.baseline", "meta_eval.harness.doc_results"):

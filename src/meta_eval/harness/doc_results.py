@@ -290,6 +290,12 @@ class DocResult:
     answer_hash: str | None = None
     """SHA-256 of all answers, or of all likelihoods to the last digit; None if they are unknown."""
 
+    said_hash: str | None = None
+    """The same of what stands behind ``</think>``; None if no answer holds that."""
+
+    traits: tuple[str, ...] = ()
+    """What its answers look like (`meta_eval.harness.answer_traits`)."""
+
     leading_bos: str = ""
     """The BOS texts that the prompt begins with; empty without one."""
 

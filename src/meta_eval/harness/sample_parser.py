@@ -16,6 +16,7 @@ from meta_eval.base.errors import locating
 from meta_eval.base.hashing import hash_text, hash_texts
 from meta_eval.base.inputs import parse_loose_json
 from meta_eval.base.thresholds import MAX_GEN_TOKS
+from meta_eval.harness.answer_traits import find_traits, hash_behind_thoughts
 from meta_eval.harness.chat_messages import asks_chat_body, offers_tools
 from meta_eval.harness.clusters import read_field
 from meta_eval.harness.doc_results import (
@@ -156,6 +157,8 @@ def _doc(doc_id: int, sample: Mapping[str, Any], answers: Sequence[str], cluster
         place=place if isinstance(place := sample.get("random_place"), int) else None,
         sent_hash=sent,
         answer_hash=hash_answers(sample["resps"]),
+        said_hash=hash_behind_thoughts(answers),
+        traits=find_traits(answers),
         leading_bos=find_leading_bos(requests[0][0]) if requests and isinstance(requests[0][0], str) else "",
         has_bad_likelihood=has_bad_likelihood(sample) or has_bad_perplexity(sample),
         tools_lost=sample.get("tools_lost") is True and is_pack_doc and offers_tools(prompt),

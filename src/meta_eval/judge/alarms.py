@@ -137,7 +137,9 @@ KINDS: Mapping[str, AlarmKind] = {
     ),
     "empty": AlarmKind(
         "empty answers",
-        "The prompt may have been cut to fit max_model_len, or the model ended at once for want of a BOS token.",
+        "The prompt may have been cut to fit max_model_len, the model may have ended at once for want of a BOS token, "
+        "or a stop text may have come first. From a chat endpoint the text may be in reasoning_content, or its filter "
+        "of content took it.",
         "empty",
         docs=DocsAbove(lambda doc, _: doc.answer_empty and not doc.is_cut_thinking, ALARM_EMPTY, beyond_chance=True),
     ),
@@ -195,6 +197,11 @@ KINDS: Mapping[str, AlarmKind] = {
         "cut off: unknown",
         "Whether long answers were cut off cannot be known: their limit is not recorded, or the model's tokenizer is "
         "not on this machine.",
+    ),
+    "changed": AlarmKind(
+        "answers changed",
+        "Their form changed, and that part of the drop is lost with it: read some of these answers first.",
+        first=True,
     ),
     "filters": AlarmKind(
         "filters disagree",

@@ -102,6 +102,8 @@ def describe_cut(
         ),
         drop_without=_estimate(measure_drop(uncut, metric_key, clusters) if uncut and uncut.docs else None),
         docs_without=len(uncut_candidate.docs),
+        empty=_count_empty(candidate),
+        baseline_empty=_count_empty(reference.baseline) if reference else 0,
         thinking=_count_thinking(candidate),
         baseline_thinking=_count_thinking(reference.baseline) if reference else None,
     )  # fmt: skip
@@ -115,7 +117,8 @@ def raise_cut_more(rates: dict[str, tuple[stats.Drop, CutSummary, CutAnswers]]) 
     """
     corrected = stats.correct_by_holm([rate.p_value() for rate, _, _ in rates.values()])
     for (task, (rate, cut, how)), p in zip(rates.items(), corrected, strict=True):
-        if p < ALPHA:
+        # Answers without a word say so themselves: no limit cut them.
+        if p < ALPHA and (how == "unscored" or not cut.differ_by_empty):
             hidden = rate.value > (0 if how == "unscored" else ALARM_LIMIT_HIT)
             yield "cut more", AlarmOccurrence(task, note=_explain(cut), veto=hidden)
 
@@ -167,6 +170,14 @@ def _estimate(drop: stats.Drop | None) -> DropEstimate | None:
 def _count_docs(scored: ScoredRun) -> int:
     """The docs of which an answer was cut, in any run."""
     return sum(any(True in docs[place].cuts for docs in scored.runs) for place in range(len(scored.docs)))
+
+
+def _count_empty(scored: ScoredRun) -> int:
+    """The docs of which an answer is empty and was not cut before the end of its reasoning, in any run."""
+    return sum(
+        any(docs[place].answer_empty and not docs[place].is_cut_thinking for docs in scored.runs)
+        for place in range(len(scored.docs))
+    )
 
 
 def _count_thinking(scored: ScoredRun) -> int:

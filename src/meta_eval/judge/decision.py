@@ -292,6 +292,10 @@ class CutSummary:
     docs_without: int = 0
     """How many those are."""
 
+    empty: int = 0
+    baseline_empty: int = 0
+    """Of ``docs`` and ``baseline_docs`` those whose answer is empty."""
+
     counted: CutAnswers = "graded"
     """What the decision's drop does with cut answers (`meta_eval.judge.cut_answers`)."""
 
@@ -300,6 +304,12 @@ class CutSummary:
 
     baseline_thinking: int | None = None
     """Of ``baseline_docs`` the same."""
+
+    @property
+    def differ_by_empty(self) -> bool:
+        """Whether most of the difference between both sides is of empty answers."""
+        more, more_empty = self.docs - (self.baseline_docs or 0), self.empty - self.baseline_empty
+        return 2 * abs(more - more_empty) < abs(more)
 
 
 @dataclass(frozen=True, slots=True)

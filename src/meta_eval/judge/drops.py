@@ -22,6 +22,7 @@ from meta_eval.harness.doc_results import UNBOUNDED_METRICS, DocResult, average_
 from meta_eval.harness.lm_eval_run import TaskRun, find_disputed_metrics
 from meta_eval.harness.provenance import GraderFacts
 from meta_eval.harness.scores import ScoredRun, Scores, compute_scores
+from meta_eval.judge.changed_answers import list_changed
 from meta_eval.judge.cut_answers import compare_cut_rates, describe_cut, explain_unknown_endings, treat_cut_answers
 from meta_eval.judge.decision import (
     META,
@@ -118,6 +119,7 @@ def measure_task(pair: TaskPair, gate: Gate, shared: frozenset[str]) -> TaskPair
         filters=tuple(compute_filter_drops(chosen.sides, chosen.metric_key, result.filters, clusters)),
         timed=TimedLosses(measured[1] if measured else (), placed),
         cut_rate=cut_rate,
+        changed=list_changed(chosen.sides, chosen.metric_key),
         lacking=list_lacking(chosen.sides, chosen.metric_key, clusters),
     )
 

@@ -93,7 +93,7 @@ def plan_repeats(tasks: Sequence[TaskPair], weights: Sequence[float], drop: Drop
         provable_margin=upper,
         best_possible_margin=min(upper, supposed + reach * math.sqrt(math.fsum(part.docs for part in variances))),
         supposed=supposed,
-        times_docs=times if times <= MAX_TIMES_DOCS else None,
+        times_docs=times if 1 < times <= MAX_TIMES_DOCS else None,
         measured=all(pair.runs is not None for pair in tasks),
     )
 

@@ -21,6 +21,7 @@ from meta_eval.stats import Drop
 
 if TYPE_CHECKING:
     from meta_eval.harness.lm_eval_run import TaskRun
+    from meta_eval.judge.changed_answers import ChangedAnswers
     from meta_eval.judge.decision import RaisedAlarm, SampleSource, TaskDecision
     from meta_eval.judge.grader_change import GradedTwice
     from meta_eval.judge.pair_alarms import FilterDrop, TimedLosses
@@ -163,6 +164,9 @@ class TaskPair:
 
     twice: GradedTwice | None = None
     """The docs with the same answers on both sides; None for a published score."""
+
+    changed: tuple[ChangedAnswers, ...] = ()
+    """Traits that answers have on one side alone."""
 
     lacking: tuple[LackingAnswers, ...] = ()
     """The answers that are empty, cut or not read, by kind."""

@@ -25,6 +25,7 @@ from meta_eval.harness.lm_eval_run import Run, TaskRun, find_disputed_metrics, r
 from meta_eval.harness.provenance import AS_MULTITURN, Provenance
 from meta_eval.judge.alarms import INVALID, find_caveats, find_vetoes, group_alarms
 from meta_eval.judge.caps import note_low_caps
+from meta_eval.judge.changed_answers import raise_changed
 from meta_eval.judge.cut_answers import raise_cut_more
 from meta_eval.judge.decide import Decision, RunDecision, decide_outcome
 from meta_eval.judge.decision import LEFT_OUT, RUN_A, AlarmOccurrence, RaisedAlarm
@@ -308,6 +309,7 @@ def _list_alarms(
         for kind, alarmed in pair.alarms:
             if kind != "limit" or alarmed.task not in tasks_cut_more:
                 yield kind, alarmed
+    yield from raise_changed(pairs, {pair.name: pair.margin or margin for pair in pairs})
     yield from find_disagreements({pair.name: (pair.filters, pair.margin or margin) for pair in pairs if pair.filters})
     yield from _find_own_unit_alarms(pairs)
 

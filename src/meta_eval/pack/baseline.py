@@ -19,6 +19,7 @@ from typing import Any
 from meta_eval.base.errors import PackError, locating
 from meta_eval.base.hashing import hash_file, hash_pieces, hash_text
 from meta_eval.base.inputs import describe_error, open_regular, read_table
+from meta_eval.harness.answer_traits import find_traits
 from meta_eval.harness.clusters import (
     list_content_parts,
     make_content_keys,
@@ -281,6 +282,7 @@ def _by_doc(
                 "figures": read_figures(sample, answers),
                 "answer": hash_answers(sample["resps"]),
                 "length": max(map(len, answers), default=0),
+                "traits": list(find_traits(answers)),
                 **({"empty": True} if answers and all(map(is_empty_answer, answers)) else {}),
                 "answers": {},
             }
@@ -340,8 +342,8 @@ def compute_grading_fingerprints(pack: Path, manifest: Manifest) -> dict[str, st
 
 
 def _list_figures() -> set[str]:
-    """What is stored of each answer besides its verdicts: its figures, and its length and whether it is empty."""
-    return {"length", *(figure.key for figure in FIGURES)}
+    """What is stored of each answer besides its verdicts: its figures, its length, its traits, whether it is empty."""
+    return {"length", "traits", *(figure.key for figure in FIGURES)}
 
 
 class _NoBaselineError(Exception):
@@ -401,6 +403,7 @@ def _doc(line: Mapping[str, Any]) -> DocResult:
         answer_empty=line.get("empty") is True,
         limit_hit=None,
         answer_length=line["length"],
+        traits=tuple(line["traits"]),
         figures=line.get("figures", {}),
         filter_results=answers,
         answer_hash=line.get("answer"),

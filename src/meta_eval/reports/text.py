@@ -232,10 +232,20 @@ def describe_cut_answers(task: TaskDecision) -> str | None:
         wrong = f" ({format_percent(cuts.as_wrong)} with them as wrong)"
     baseline = f" (baseline {format_percent(cuts.baseline)})" if cuts.baseline is not None else ""
     return (
-        f"{cuts.docs:,} of {plural(cuts.of, 'answer')} cut{describe_thinking(cuts.thinking)}{of_baseline}. Score: "
+        f"{cuts.docs:,} of {plural(cuts.of, 'answer')} {_name_cut(cuts)}{of_baseline}. Score: "
         f"{format_percent(cuts.score)} with them{wrong}, {format_percent(cuts.without)} without{baseline}"
         f"{_cut_drops(cuts)}{_COUNTED[cuts.counted]}"
     )
+
+
+def _name_cut(cuts: CutSummary) -> str:
+    """``cut``, or ``empty`` where no other was cut."""
+    from meta_eval.judge.cut_answers import describe_thinking
+
+    if cuts.empty == cuts.docs and cuts.docs:
+        return "empty"
+    empty = f" ({cuts.empty:,} empty)" if cuts.empty else ""
+    return f"cut{empty}{describe_thinking(cuts.thinking)}"
 
 
 # What the decision does with cut answers.

@@ -1,0 +1,116 @@
+"""What changed in the answers of a task, and which part of its drop is of these answers.
+
+A trait (`meta_eval.harness.answer_traits`) that the candidate's answers have more often than the baseline's, beyond
+chance, is named where its docs make up half the margin of the drop. It forbids nothing: it says where to look.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from meta_eval import stats
+from meta_eval.base.thresholds import ALPHA
+from meta_eval.harness.answer_traits import HOLDS_THOUGHTS, TRAITS
+from meta_eval.harness.doc_results import DocResult
+from meta_eval.judge.decision import AlarmOccurrence, RaisedAlarm
+from meta_eval.judge.pair import RunPair, TaskPair, pair_scores
+from meta_eval.stats.clustered_mean import average_docs
+
+# A longer answer is so many times as long, and so many characters longer.
+_TIMES, _CHARACTERS = 5, 200
+_LONGER = "are more than five times as long"
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedAnswers:
+    """A trait of the answers of a task."""
+
+    trait: str
+    """What the answers do, in words."""
+
+    candidate: int
+    baseline: int
+    """Docs of which only this side's answer has it."""
+
+    docs: int
+    """Docs that are compared."""
+
+    drop: float
+    """The drop of all of them."""
+
+    part: float
+    """Its part from docs of which only the candidate's answer has it."""
+
+    note: str
+    """What else is known of these answers, a clause; empty if nothing is."""
+
+    @property
+    def p(self) -> float:
+        """The p value of a sign test: as many on either side."""
+        many = max(self.candidate, self.baseline)
+        return min(1.0, 2 * stats.tail_p_value(many, self.candidate + self.baseline, 0.5))
+
+
+def list_changed(pair: RunPair, metric_key: str) -> tuple[ChangedAnswers, ...]:
+    """The traits that answers of a task have on one side alone."""
+    scores = pair_scores(pair, metric_key)
+    if scores is None:
+        return ()
+    losses = [a - b for a, b in zip(*(side.comparable_contributions for side in scores), strict=True)]
+    docs = [(pair.baseline.docs[place], pair.candidate.docs[place]) for place in scores.candidate.doc_indices]
+    weights: Sequence[float] | None = None
+    found = []
+    for trait in (*TRAITS, _LONGER):
+        marks = [(_has(a, b, trait), _has(b, a, trait)) for a, b in docs]
+        only_a, only_b = (sum(mark[side] > mark[1 - side] for mark in marks) for side in range(2))
+        if only_b <= only_a:
+            continue
+        weights = average_docs(losses, scores.candidate.labels).weights.tolist() if weights is None else weights
+        rows = list(zip(weights, losses, marks, strict=True))
+        same = sum(b.said_hash is not None and b.said_hash == a.answer_hash for a, b in docs)
+        found.append(
+            ChangedAnswers(
+                trait, only_b, only_a, len(docs), math.fsum(weight * loss for weight, loss, _ in rows),
+                math.fsum(weight * loss for weight, loss, (a, b) in rows if b and not a),
+                f"behind it {same:,} are the baseline's word for word" if trait == HOLDS_THOUGHTS and same else "",
+            )
+        )  # fmt: skip
+    return tuple(found)
+
+
+def _has(doc: DocResult, other: DocResult, trait: str) -> bool:
+    if trait != _LONGER:
+        return trait in doc.traits
+    length, before = doc.answer_length, other.answer_length
+    return before > 0 and length > _TIMES * before and length > before + _CHARACTERS
+
+
+def raise_changed(pairs: Sequence[TaskPair], margins: Mapping[str, float]) -> Iterator[RaisedAlarm]:
+    """Name what changed, where it is beyond chance (p < 5 % after Holm's correction over tasks and traits) and half the
+    margin.
+
+    Args:
+        pairs: The tasks.
+        margins: The margin of each task.
+    """
+    rows = [(pair, changed) for pair in pairs for changed in pair.changed]
+    corrected = stats.correct_by_holm([changed.p for _, changed in rows])
+    notes: dict[str, list[str]] = {}
+    for (pair, changed), p in zip(rows, corrected, strict=True):
+        if p < ALPHA and changed.part >= margins[pair.name] / 2:
+            part = f"of the drop of {100 * changed.drop:.1f} points, {100 * changed.part:.1f} come from these"
+            answers = f"{changed.candidate:,} of {changed.docs:,} answers"
+            counts = f"{answers} {changed.trait}, {changed.baseline:,} of the baseline's"
+            clauses = [counts, part, changed.note, _describe_setting(pair) if changed.note else ""]
+            notes.setdefault(pair.name, []).append("; ".join(filter(None, clauses)))
+    for task, of_task in notes.items():
+        yield "changed", AlarmOccurrence(task, note=". ".join(of_task), veto=False)
+
+
+def _describe_setting(pair: TaskPair) -> str:
+    """The setting that says where thoughts end, where it differs."""
+    ends = [run.provenance.model_args.get("think_end_token", "none") for run in pair.candidate_runs[:1]]
+    before = [run.provenance.model_args.get("think_end_token", "none") for run in pair.baseline_runs[:1]]
+    return f"think_end_token: {before[0]:.40} in A, {ends[0]:.40} in B" if before and before != ends else ""
