@@ -111,15 +111,17 @@ def compute_task_caps(tasks: Sequence[TaskPair], margin: float, cap: float) -> l
         max(CAP_IDENTICAL / 2, left),
     )
     for place, limit in zip(few, limits, strict=True):
-        widened[place] = max(caps[place], _end_of_limit(tasks[place].drop, limit))
+        widened[place] = max(caps[place], _end_of_limit(tasks[place], limit))
     return widened
 
 
-def _end_of_limit(drop: Drop, limit: float) -> float:
-    """The worse end of the largest loss within a limit: above the worse end of the drop exactly if its losses are."""
-    unit, upper = flip_unit(drop), drop.interval().upper
-    end = of_counts(drop, limit + 0.5, drop.won / unit, unit).interval().upper
-    is_within = drop.lost / unit < limit + 0.5
+def _end_of_limit(task: TaskPair, limit: float) -> float:
+    """The worse end of the largest loss within a limit: above the worse end of the drop exactly if the losses of single
+    runs are, whose flips the limit counts."""
+    single, upper = task.newest_drop, task.drop.interval().upper
+    unit = flip_unit(single)
+    end = of_counts(single, limit + 0.5, single.won / unit, unit).interval().upper
+    is_within = single.lost / unit < limit + 0.5
     return min(1.0, max(end, math.nextafter(upper, 2))) if is_within else min(end, upper)
 
 
