@@ -62,7 +62,7 @@ FAULTS = {
     "a tail lost and not counted, 3 %": ("uncounted tail", 0.03),
 }
 # The least share of draws that must be found.
-FOUND = {"20 words of another, 2 %": 0.8, "a tail lost, 3 %": 0.9}
+FOUND = {"20 words of another, 2 %": 0.7, "a tail lost, 3 %": 0.9}
 SIZES = (200, 500)
 DRAWS, FAULT_DRAWS, SMALL_DRAWS = 1000, 200, 10
 LEVEL, PROMPTS = 8, 2000
@@ -112,6 +112,9 @@ def draw(cell: Cell, seed: int) -> str:
     loaded = {
         doc: model.write(prompt, rng, 0.5) if written[prompt].is_tied else alone[doc] for doc, prompt in prompts.items()
     }
+    for doc in prompts:  # which of two nearly tied words is chosen alone is chance, too
+        if rng.random() < 0.5:
+            alone[doc], loaded[doc] = loaded[doc], alone[doc]
     _part_soundly(cell.sound, rng, alone, loaded)
     near = {doc for doc, text in loaded.items() if text != alone[doc]}  # the model's own tokens
     spans = _draw_spans(rng, list(prompts))

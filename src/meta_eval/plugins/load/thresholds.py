@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-FALSE_ALARM = 0.0025
-"""The largest p value of a test that calls a level worse. Three tests are made of a level, so less than 1 % of the
+FALSE_ALARM = 0.002
+"""The largest p value of a test that calls a level worse. Four tests are made of a level, so less than 1 % of the
 levels of a sound server are called so."""
 
 SIGNS = 2
