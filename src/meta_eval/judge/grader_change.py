@@ -95,24 +95,19 @@ def compare_graders(
     unproven, equal_weight = 0, 0.0
     tied: dict[tuple[int, int], DocResult] = {}
     weights = average_docs(scores.candidate.contributions, scores.candidate.labels).weights
-    shares = [[run.doc_scores for run in side.scores_by_run(metric_key)] for side in pair]
+    verdicts = [[run.doc_scores for run in side.scores_by_run(metric_key)] for side in pair]
     for number, (place, weight) in enumerate(zip(scores.candidate.doc_indices, weights, strict=True)):
-        known = {docs[place].answer_hash: (at, docs[place]) for at, docs in reversed([*enumerate(pair.baseline.runs)])}
-        known.pop(None, None)
-        proofs = []
-        for run, docs in enumerate(pair.candidate.runs):
-            doc = docs[place]
-            at, base = known.get(doc.answer_hash, (0, None))
-            if base is None or not _is_same_question(base, doc):
+        proofs, is_unproven = [], False
+        for first, second in _list_equal(pair, place):
+            base, doc = pair.baseline.runs[first][place], pair.candidate.runs[second][place]
+            change = verdicts[0][first][number] - verdicts[1][second][number]
+            if not all(map(_is_proof, (base, doc), (metric_key,) * 2, graders)):
+                is_unproven = is_unproven or abs(change) > SAME_VERDICT
                 continue
-            change = shares[0][at][number] - shares[1][run][number]
-            is_proof = all(map(_is_proof, (base, doc), (metric_key,) * 2, graders))
+            proofs.append(change)
             if abs(change) > SAME_VERDICT:
-                unproven += not is_proof
-                if is_proof:
-                    tied[run, place] = _with_verdicts(doc, base)
-            if is_proof:
-                proofs.append(change)
+                tied[second, place] = _with_verdicts(doc, base)
+        unproven += is_unproven
         if proofs:
             changes.append(math.fsum(proofs) / len(proofs))
             equal_weight += weight
@@ -123,15 +118,26 @@ def compare_graders(
     )  # fmt: skip
     if not tied:
         return twice, pair
+    before, after = (side.comparable_contributions for side in scores)
     runs = [
         [tied.get((run, place), doc) for place, doc in enumerate(docs)] for run, docs in enumerate(pair.candidate.runs)
     ]
-    drop = stats.paired_drop(
-        scores.baseline.comparable_contributions, scores.candidate.comparable_contributions, scores.candidate.labels
+    candidate = ScoredRun(runs, pair.candidate.lower_is_better)
+    return replace(twice, scored_drop=stats.paired_drop(before, after, scores.candidate.labels).value), RunPair(
+        pair.baseline, candidate
     )
-    return replace(twice, scored_drop=drop.value), RunPair(
-        pair.baseline, ScoredRun(runs, pair.candidate.lower_is_better)
-    )
+
+
+def _list_equal(pair: RunPair, place: int) -> Iterator[tuple[int, int]]:
+    """The runs of the baseline and of the candidate that have the same answer to the same question."""
+    known: dict[str, int] = {}
+    for run, docs in enumerate(pair.baseline.runs):
+        if (answer := docs[place].answer_hash) is not None:
+            known.setdefault(answer, run)
+    for run, docs in enumerate(pair.candidate.runs):
+        first = known.get(docs[place].answer_hash or "")
+        if first is not None and _is_same_question(pair.baseline.runs[first][place], docs[place]):
+            yield first, run
 
 
 def _is_same_question(baseline: DocResult, candidate: DocResult) -> bool:
