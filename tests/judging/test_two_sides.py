@@ -81,8 +81,8 @@ def test_a_judge_that_flips_a_few_equal_answers_hides_no_loss(tmp_path: Path) ->
     assert (decision.outcome, decision.tasks[0].drop.value) == ("DON'T SHIP", 0.24)
     assert decision.caveats == (
         "graded differently: meta_some (3 of 200 docs whose answers are the same word for word have other verdicts, 1 "
-        "lower and 2 higher; they count as ties; the drop of the scores is 23.8; so many equal answers do not show a "
-        "net share below 3 %)",
+        "lower and 2 higher; they count as ties; the drop of the scores is 23.8; a grader that moved under 3 % of "
+        "verdicts one way would not show here)",
     )
 
 

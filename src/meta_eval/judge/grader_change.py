@@ -287,7 +287,7 @@ def raise_grader_change(
             clauses.append(f"they count as ties; the drop of the scores is {_points(twice.scored_drop)}")
         if change is None:
             hidden = percent(round(_find_hidden(docs, differing), 3))
-            clauses.append(f"so many equal answers do not show a net share below {hidden}")
+            clauses.append(f"a grader that moved under {hidden} of verdicts one way would not show here")
         note = "; ".join([*clauses, *differences])
         yield "graded", AlarmOccurrence(task, note=note, veto=change is not None and reaches)
         return
