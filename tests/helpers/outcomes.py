@@ -1,9 +1,9 @@
 """What the tool says of many runs, and whether it still says the same.
 
-    python tests/net/outcomes.py                  compare all with outcomes.json; say what differs
-    python tests/net/outcomes.py --few            the first twenty drawn pairs
-    python tests/net/outcomes.py --write          write outcomes.json anew
-    python tests/net/outcomes.py --dump FOLDER    besides, write everything that is said, a file a case
+    python tests/helpers/outcomes.py                  compare all with outcomes.json; say what differs
+    python tests/helpers/outcomes.py --few            the first twenty drawn pairs
+    python tests/helpers/outcomes.py --write          write outcomes.json anew
+    python tests/helpers/outcomes.py --dump FOLDER    besides, write everything that is said, a file a case
 
 Of each case the JSON of its document is taken apart: its keys, and its tasks. Numbers count to ten digits.
 outcomes.json holds a hash of each part, so that a change shows where it is. To see what changed, dump it before and
@@ -31,9 +31,8 @@ from meta_eval.api import compare_candidates
 from meta_eval.base.errors import UserError
 from meta_eval.reports.views import find_view
 
-HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
-OUTCOMES = HERE / "outcomes.json"
+ROOT = Path(__file__).resolve().parents[2]
+OUTCOMES = ROOT / "tests" / "golden" / "outcomes.json"
 PAIRS = 200
 # New names of keys, with those that outcomes.json knows.
 RENAMED: Mapping[str, str] = {}
@@ -128,14 +127,14 @@ def take_apart(said: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def normalise(value: Any) -> Any:
-    """Numbers to ten digits, names of keys as outcomes.json knows them."""
+    """Numbers to ten digits, names of keys as outcomes.json knows them, and no path of this machine."""
     if isinstance(value, float):
         return float(f"{value:.10g}")
     if isinstance(value, dict):
         return {RENAMED.get(key, key): normalise(content) for key, content in value.items()}
     if isinstance(value, list):
         return [normalise(each) for each in value]
-    return value.replace(str(ROOT), "") if isinstance(value, str) else value
+    return value.replace(str(ROOT), "").replace(str(Path.cwd()), "") if isinstance(value, str) else value
 
 
 def say(case: Case) -> dict[str, Any]:

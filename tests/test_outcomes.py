@@ -14,7 +14,7 @@ _CASES = list_cases(SMALL_PAIRS)
 
 @pytest.mark.parametrize("name", _CASES)
 def test_a_drawn_pair_has_the_outcome_that_it_had(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where this fails, `python tests/net/outcomes.py --few --dump FOLDER` before and after shows what changed."""
+    """Where this fails, `python tests/helpers/outcomes.py --few --dump FOLDER` before and after shows what changed."""
     monkeypatch.chdir(tmp_path)
     assert digest(say(_CASES[name])) == json.loads(OUTCOMES.read_text(encoding="utf-8"))[name]
 
