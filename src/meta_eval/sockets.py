@@ -90,7 +90,6 @@ if TYPE_CHECKING:
     from meta_eval.ask.transport import Json as Json
     from meta_eval.ask.transport import Reply as Reply
     from meta_eval.ask.transport import draw_backoff as draw_backoff
-    from meta_eval.ask.transport import parse_body as parse_body
     from meta_eval.base import assets as assets
     from meta_eval.base.apart import apart as apart
 

@@ -274,6 +274,11 @@ def test_what_becomes_of_a_completion_are_numbers_that_can_be_added_up(path: tup
         assert all(type(count) is int and 0 <= count < 2**53 for count in counts), (wrong, counts)
 
 
+@pytest.mark.parametrize("body", [rb'{"a\udc00": ["\ud800 7"]}', b'{"a\xed\xb0\x80": ["\xed\xa0\x80 7"]}'])
+def test_half_of_a_surrogate_pair_is_replaced_when_a_reply_is_read(server: ThreadingHTTPServer, body: bytes) -> None:
+    assert parse_body(body) == {"a\ufffd": ["\ufffd 7"]}
+
+
 @pytest.mark.parametrize("length", [4 * 2**20 + 1])
 def test_a_text_that_no_line_of_the_journal_holds_is_no_answer(length: int) -> None:
     answer = {"choices": [{"text": "x" * length, "finish_reason": "stop"}]}

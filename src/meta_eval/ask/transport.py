@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from meta_eval.base.hashing import is_loopback
-from meta_eval.base.inputs import parse_loose_json
+from meta_eval.base.inputs import check_tree, parse_foreign_json
 
 # Seconds to connect.
 _TO_CONNECT = 30.0
@@ -142,7 +142,7 @@ class Reply:
     def header(self, name: str) -> str:
         """A header; empty if it is not there."""
         text: str = self._key.hide(self._headers.get(name, ""), at_least=_SECRET)
-        return text
+        return str(check_tree(text))
 
     def read_json(self) -> Json:
         """The body as a JSON object, or the answer that a stream made.
@@ -150,8 +150,7 @@ class Reply:
         Raises:
             GarbledError: It is not an object.
         """
-        raw = self._body
-        tree = parse_body(raw) if isinstance(raw, bytes) else raw
+        raw, tree = self._body, self._parse()
         if isinstance(raw, bytes) and not self._key.is_in(raw):
             return tree
         return self._hidden(tree, at_least=1 if tree.get("error") else _SECRET)
@@ -165,13 +164,23 @@ class Reply:
         """Why the server refuses a request, as a single line."""
         raw = self._body
         try:
-            tree = self._hidden(parse_body(raw) if isinstance(raw, bytes) else raw, at_least=1)
+            tree = self._hidden(self._parse(), at_least=1)
         except GarbledError:
             text = raw.decode("utf-8", "replace") if isinstance(raw, bytes) else ""
             return shorten_words(self._key.hide(text)) or "no reason given"
         error = tree.get("error", tree)
         reason = error.get("message") or error.get("detail") if isinstance(error, dict) else error
         return shorten_words(self._key.hide(str(reason or tree)))
+
+    def _parse(self) -> Json:
+        """The body, without lone surrogates: a text of it can be written and hashed."""
+        if isinstance(self._body, bytes):
+            return parse_body(self._body)
+        try:
+            merged: Json = check_tree(self._body)
+        except ValueError:
+            raise GarbledError("a response that is nested too deeply") from None
+        return merged
 
     def _hidden(self, tree: Json, *, at_least: int) -> Json:
         try:
@@ -323,17 +332,17 @@ async def _read(response: Any, merger: Merger | None) -> bytes | Json:
 
 def shorten_words(text: str) -> str:
     """An endpoint's words as a single line of limited length. The key must be hidden before."""
-    return " ".join(text.split())[:_LONGEST_WORDS]
+    return str(check_tree(" ".join(text.split())[:_LONGEST_WORDS]))
 
 
 def parse_body(raw: bytes) -> Json:
-    """Parse a body as a JSON object.
+    """Parse a body as a JSON object. Lone surrogates become U+FFFD.
 
     Raises:
         GarbledError: It is not an object.
     """
     try:
-        content = parse_loose_json(raw)
+        content = parse_foreign_json(raw)
     except ValueError:
         is_page = raw[:200].lstrip().lower().startswith((b"<!doctype html", b"<html"))
         raise GarbledError(f"a response that is {'an HTML page, ' if is_page else ''}not JSON") from None

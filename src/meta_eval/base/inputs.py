@@ -59,6 +59,21 @@ def parse_loose_json(content: bytes | str) -> Any:
             raise TooDeepError from None
 
 
+def parse_foreign_json(content: bytes | str) -> Any:
+    """Parse JSON that a stranger wrote. Lone surrogates, which UTF-8 cannot encode, become U+FFFD.
+
+    Raises:
+        TooDeepError: The text needs Python's parser, and the tree has more than `MAX_DEPTH` levels.
+        ValueError: The text is not JSON, or not UTF-8.
+    """
+    import orjson
+
+    try:
+        return orjson.loads(content)
+    except orjson.JSONDecodeError:  # also for a lone surrogate
+        return parse_json(content)
+
+
 # Nesting limit for every tree that is read here. Code that walks a tree is recursive, and Python's stack is small.
 MAX_DEPTH = 100
 

@@ -21,6 +21,7 @@ from meta_eval import compare, verify
 from meta_eval.base.errors import UserError
 from meta_eval.harness.lm_eval_run import TaskRun
 from meta_eval.pack.records.format import Place, Reading
+from meta_eval.pack.records.log_entries import LogEntry
 from meta_eval.pack.records.record_runs import read_any_run
 from meta_eval.plugins.inspect_ai.inspect_format import InspectFormat
 from meta_eval.reports.samples import read_samples
@@ -415,13 +416,13 @@ def test_many_large_members_are_one_message(tmp_path: Path, monkeypatch: pytest.
     assert "or the log to 2 times its size" in str(refuse(path))
 
 
-@pytest.mark.parametrize("packed", [False, True])
-def test_a_changed_byte_is_one_message(tmp_path: Path, packed: bool) -> None:
-    tree = log([sample(1)])
-    path = write_zstd(tmp_path / "a.eval", tree) if packed else write(tmp_path / "a.eval", tree)
+@pytest.mark.parametrize("packed", [None, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+@pytest.mark.parametrize("place", [31, 60])
+def test_a_changed_byte_is_one_message(tmp_path: Path, packed: int | None, place: int) -> None:
+    tree, name = log([sample(1)]), b"samples/1_epoch_1.json"
+    path = write_zstd(tmp_path / "a.eval", tree) if packed is None else write(tmp_path / "a.eval", tree, packed)
     content = bytearray(path.read_bytes())
-    at = content.index(b"samples/1_epoch_1.json") + 60
-    content[at] ^= 0xFF
+    content[content.index(name) + len(name) + place - 22] ^= 0xFF
     path.write_bytes(content)
     assert "samples/1_epoch_1.json: is damaged or cut off" in str(refuse(path))
 
@@ -435,6 +436,20 @@ def test_a_member_that_is_encrypted_is_one_message(tmp_path: Path) -> None:
         content = content[:start] + b"\1\0" + content[start + 2 :]
     path.write_bytes(content)
     assert "is packed in a way that this Python cannot unpack" in str(refuse(path))
+
+
+@pytest.mark.parametrize(
+    ("created", "time"),
+    [
+        ("0001-01-01T00:00:00+14:00", None),
+        ("9999-12-31T23:59:59-14:00", None),
+        ("9999-12-31T23:59:59", "9999-12-31T23:59:59"),
+        ("soon", None),
+        (None, None),
+    ],
+)
+def test_a_time_outside_the_calendar_is_none(created: str | None, time: str | None) -> None:
+    assert LogEntry({"created": created}, "a.json").find_time("created") == time
 
 
 def test_a_lone_surrogate_is_replaced(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import signal
 import threading
 from collections import Counter
@@ -14,8 +15,10 @@ from chat_server import ChatServer, completion
 from command import cli
 from forked import started
 from load_server import TASK, Finished, load_server, read_levels, run_load
+from marks import few
 
 from meta_eval.base.errors import UserError
+from meta_eval.plugins.load import load_build
 from meta_eval.plugins.load.api import load
 from meta_eval.plugins.load.engine_figures import parse_metrics
 
@@ -102,12 +105,40 @@ def test_a_key_that_the_endpoint_repeats_is_nowhere(place: Path, monkeypatch: py
     assert done.returncode in (0, 1, 3), done.stderr
 
 
-def test_a_damaged_file_of_figures_is_as_none(finished: Finished) -> None:
+FIGURES = {"time": 1.0, "running": None, "waiting": None, "pool": 0.5, "preemptions": 1.0}
+
+
+@pytest.mark.parametrize(
+    "tree",
+    few([
+        {"traffic": {"begun": 1e12}, "figures": []},
+        {"traffic": {}, "figures": [{**FIGURES, "pool": "x"}]},
+        {"traffic": {}, "figures": [{**FIGURES, "pool": 50.0}]},
+        {"traffic": {}, "figures": [{**FIGURES, "time": []}]},
+        {"traffic": {}, "figures": [{**FIGURES, "preemptions": math.nan}, {**FIGURES, "preemptions": math.inf}]},
+        {"traffic": {"begun": math.inf}, "figures": []},
+        {"traffic": 3, "figures": [{"x": 1}]},
+        [],
+    ], 3),
+)  # fmt: skip
+def test_a_damaged_file_of_figures_is_as_none(
+    finished: Finished, tree: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(load_build, "MADE_UP", 10)
     files = list((finished.place / "out").rglob("engine.json"))
     for path in files:
-        path.write_text('{"traffic": 3, "figures": [{"x": 1}]}')
+        path.write_text(json.dumps(tree))
     assert files
     assert read_levels(run_load(finished.place, finished.server, *finished.words)) == read_levels(finished.tree)
+
+
+def test_half_of_a_surrogate_pair_is_replaced_in_answers(place: Path) -> None:
+    with load_server(place / "model", spoil=lambda text, _: f"\ud800 {text}") as server:
+        run_load(place, server, "--concurrency", "4", "--docs", "4", "--traffic", "0", code=3)
+    (path,) = (place / "out" / "load" / "alone").glob("*.jsonl")
+    texts = [line["text"] for line in map(json.loads, path.read_text("utf-8").splitlines()) if "text" in line]
+    assert len(texts) == 4
+    assert all(text.startswith("\ufffd ") for text in texts)
 
 
 def test_a_server_that_fails_half_of_its_requests_is_not_called_the_same(place: Path) -> None:
@@ -168,6 +199,8 @@ def test_the_task_may_be_left_out(place: Path) -> None:
         ("vllm:kv_cache_usage_perc 0.2\nvllm:kv_cache_usage_perc 0.7\n", 0.7),
         ("vllm:kv_cache_usage_perc nan\n", None),
         ("vllm:kv_cache_usage_perc -1\n", None),
+        ("vllm:kv_cache_usage_perc 50\n", None),
+        ("vllm:kv_cache_usage_perc 0.5\n" + "#" * 2**22, None),
         ("vllm:kv_cache_usage_perc 1e400\n", None),
         ("<html>", None),
         ("", None),

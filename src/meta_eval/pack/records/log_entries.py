@@ -6,9 +6,9 @@ A log is data that nobody checked. `LogEntry` gives a value only if it has the w
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -21,8 +21,7 @@ from meta_eval.base.inputs import (
     is_deep,
     open_data,
     open_regular,
-    parse_json,
-    parse_loose_json,
+    parse_foreign_json,
     read_regular,
 )
 
@@ -37,9 +36,6 @@ MAX_LINE = 2**26
 
 # The bytes by which a log is recognised.
 _START = 2**13
-
-# How JSON writes half a pair of UTF-16; alone it is no text.
-_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 _HINT = "Use the file of a finished run, as it was written"
 
@@ -130,6 +126,20 @@ class LogEntry:
         if number is None:
             raise self.refuse(name, value, "a number")
         return number
+
+    def find_time(self, name: str) -> str | None:
+        """A time in UTC, in ISO 8601 without a zone, of a text in ISO 8601; None if there is no such time.
+
+        Raises:
+            DataError: It is no text.
+        """
+        written = self.find_text(name)
+        try:
+            when = datetime.fromisoformat(written or "")
+            when = when if when.tzinfo is None else when.astimezone(UTC).replace(tzinfo=None)
+        except (ValueError, OverflowError):  # the latter at the ends of the calendar
+            return None
+        return when.isoformat()
 
     def find_entry(self, name: str) -> LogEntry:
         """An object; an empty one if it is missing or null.
@@ -235,10 +245,7 @@ def parse_log(content: bytes, where: str) -> Any:
     if (form := describe_form(content[:8])) is not None:
         raise SourceError(f"cannot be read: {form}", where=where)
     try:
-        text = content.decode("utf-8-sig")
-        if _SURROGATE.search(content):
-            return parse_json(text)
-        tree = parse_loose_json(text)
+        tree = parse_foreign_json(content.decode("utf-8-sig"))
         if is_deep(tree):
             raise TooDeepError
         return tree

@@ -7,7 +7,7 @@ by its id, which is the same in every run: its question stands only with wrong a
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -135,13 +135,14 @@ def _read_task(place: Place, run: BfclRun, category: str) -> LoggedTask:
     if accuracy is None or right is None or total is None:
         raise DataError("begins with no accuracy and counts", where=str(path), hint="Run `bfcl evaluate` again")
     keys = [row.find_key("id") for row in results]
-    wrong = {_find_key(failure, keys) for failure in failures}
+    known = set(keys)
+    wrong = {_find_key(failure, keys, known) for failure in failures}
     if total - right != len(wrong):
         raise DataError(
             f"says that {total - right} answers are wrong, and lists {len(wrong)}", where=str(path),
             hint="Run `bfcl evaluate` again",
         )  # fmt: skip
-    if missing := sorted(key for key in wrong if key not in keys):
+    if missing := sorted(wrong - known):
         raise DataError(
             f"grades {missing[0]}, which is not in {run.results[category].name}", where=str(path),
             hint="Name results and scores of one run",
@@ -163,13 +164,13 @@ def _read_task(place: Place, run: BfclRun, category: str) -> LoggedTask:
     )
 
 
-def _find_key(failure: LogEntry, keys: Sequence[str | None]) -> str:
+def _find_key(failure: LogEntry, keys: Sequence[str | None], known: Collection[str | None]) -> str:
     """The id of a wrong answer. Until August 2024 it is the place among the results, from 1."""
     written = failure.tree.get("id")
     prompt = failure.tree.get("prompt")
     if isinstance(written, int) and not isinstance(written, bool):
         own = prompt.get("id") if isinstance(prompt, dict) else None
-        if isinstance(own, str) and own in keys:
+        if isinstance(own, str) and own in known:
             return own
         key = keys[written - 1] if 1 <= written <= len(keys) else None
         return key if key is not None else str(written)

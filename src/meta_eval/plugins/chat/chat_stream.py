@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from meta_eval.sockets import LONGEST, GarbledError, Json, format_json, parse_body
+from meta_eval.sockets import LONGEST, GarbledError, Json, format_json, parse_loose_json
 
 # Fields of a delta that are texts, in pieces.
 _TEXTS = ("content", "reasoning", "reasoning_content", "refusal")
@@ -75,9 +75,11 @@ class StreamMerger:
             self._is_over = True
             return
         try:
-            chunk = parse_body(data)
-        except GarbledError:
-            raise GarbledError("a stream with an event that is not a JSON object") from None
+            chunk = parse_loose_json(data)  # the other half of a surrogate pair may come with the next event
+        except ValueError:
+            chunk = None
+        if not isinstance(chunk, dict):
+            raise GarbledError("a stream with an event that is not a JSON object")
         if chunk.get("error"):
             error = chunk["error"]
             reason = error.get("message") if isinstance(error, dict) else error

@@ -5,6 +5,7 @@ A zip holds ``header.json``, and ``samples/ID_epoch_N.json`` for each answer. A 
 
 from __future__ import annotations
 
+import lzma
 import struct
 import zipfile
 import zlib
@@ -157,7 +158,7 @@ class _Zip:
             else:
                 with self._zip.open(info) as member:
                     content = member.read(most)
-        except (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, ValueError):
+        except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, EOFError, OSError, ValueError):
             raise SourceError(_DAMAGED, where=where, hint=_HINT) from None
         except (NotImplementedError, RuntimeError):
             raise SourceError("is packed in a way that this Python cannot unpack", where=where, hint=_HINT) from None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -120,15 +119,7 @@ def _name_task(log: InspectLog) -> str:
 
 def _read_time(log: InspectLog) -> str | None:
     """When the run began, in UTC."""
-    created = log.header.find_entry("eval").find_text("created")
-    try:
-        when = datetime.fromisoformat(created) if created else None
-    except ValueError:
-        return None
-    if when is None:
-        return None
-    when = when if when.tzinfo is None else when.astimezone(UTC).replace(tzinfo=None)
-    return when.isoformat()
+    return log.header.find_entry("eval").find_time("created")
 
 
 def _read_task(log: InspectLog, file: str | None) -> LoggedTask:

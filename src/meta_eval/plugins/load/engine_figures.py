@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from meta_eval.sockets import Connection, ServersClient
+from meta_eval.sockets import Connection, DataError, LogEntry, ServersClient
 
 # By our name, theirs: vLLM (new and old), SGLang, llama.cpp.
 _NAMES = {
@@ -25,7 +25,11 @@ _NAMES = {
              "llamacpp:kv_cache_usage_ratio"),
     "preemptions": ("vllm:num_preemptions_total", "vllm:num_preemptions", "sglang:num_retracted_reqs"),
 }  # fmt: skip
-_LINE = re.compile(r"^([A-Za-z_:]+)(?:\{[^}]*\})? ([0-9.eE+-]+)", re.MULTILINE)
+_LINE = re.compile(r"^([A-Za-z_:]+)(?:\{[^}\n]*\})? ([0-9.eE+-]+)", re.MULTILINE)
+
+# The most characters of a page, and the largest of each figure that can be.
+_MOST_PAGE = 4 * 2**20
+_LARGEST = {"running": 1e12, "waiting": 1e12, "pool": 1.0, "preemptions": 1e12}
 _EVERY_S, _PATIENCE_S, _IDLE_S = 0.5, 5.0, 60.0
 
 
@@ -51,18 +55,32 @@ class EngineFigures:
 
 def parse_metrics(page: str, at: float) -> EngineFigures | None:
     """Read a page of metrics, summed over engines but for the pool, of which the largest use counts; None without one
-    of these figures."""
+    of these figures. What cannot be is left out, such as a share above 1."""
+    if len(page) > _MOST_PAGE:
+        return None
     found: dict[str, float] = {}
     for name, value in _LINE.findall(page):
         for ours, theirs in _NAMES.items():
             if name in theirs:
                 with contextlib.suppress(ValueError):
                     number = float(value)
-                    if 0 <= number < 1e12:
-                        found[ours] = (
-                            max(found.get(ours, 0.0), number) if ours == "pool" else found.get(ours, 0) + number
-                        )
+                    before = found.get(ours, 0.0)
+                    merged = max(before, number) if ours == "pool" else before + number
+                    if number >= 0 and merged <= _LARGEST[ours]:
+                        found[ours] = merged
     return EngineFigures(at, **found) if found else None
+
+
+def read_figures(kept: LogEntry) -> EngineFigures:
+    """Read figures that were kept, as `dataclasses.asdict` gives them.
+
+    Raises:
+        DataError: One is none that `parse_metrics` gives.
+    """
+    at, values = kept.find_number("time"), {name: kept.find_number(name) for name in _LARGEST}
+    if at is None or any(not 0 <= value <= _LARGEST[name] for name, value in values.items() if value is not None):
+        raise DataError("are no figures of an engine", where=kept.where)
+    return EngineFigures(at, **values)
 
 
 class Watch:

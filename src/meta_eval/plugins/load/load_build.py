@@ -16,6 +16,7 @@ from meta_eval.plugins.load.options import LoadOptions
 from meta_eval.plugins.load.signs import OtherTexts, Seen, classify
 from meta_eval.plugins.load.thresholds import (
     CLOSE,
+    MADE_UP,
     NEAR_TIE,
     NEAR_TIE_FACTOR,
     SEARCHED,
@@ -159,7 +160,11 @@ class Judge:
         self._run: LoadRun = asking.run
         self.notes: list[str] = []
         self._limit = self._find_limit()
-        traffic = max((phase.traffic.get("begun", 0) for phase in self._run.levels), default=0)
+        traffic = {phase.level: phase.traffic.get("begun", 0) for phase in self._run.levels}
+        self.notes += [
+            f"at {level:,} in flight, answers were compared with the first {MADE_UP:,} of {made_up:,} made-up requests"
+            for level, made_up in traffic.items() if made_up > MADE_UP
+        ]  # fmt: skip
         texts: dict[Doc, set[str]] = {}
         for phase in (self._run.alone, self._run.again):
             for doc, answer in phase.answers.items():
@@ -168,8 +173,8 @@ class Judge:
             {doc: request.prompt for doc, request in self._run.requests.items()}, texts,
             SHARED if self._limit is not None else SHARED_UNSCORED,
             [
-                make_prompt(f"{self._run.seed} {phase.level}", number, settings.max_model_len)[0]
-                for phase in self._run.levels for number in range(min(traffic, phase.traffic.get("begun", 0)))
+                make_prompt(f"{self._run.seed} {level}", number, settings.max_model_len)[0]
+                for level, made_up in traffic.items() for number in range(min(MADE_UP, made_up))
             ],
         )  # fmt: skip
         self._alone = self._look(self._run.again)

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from meta_eval.plugins.load.engine_figures import EngineFigures, Watch, wait_until_idle
+from meta_eval.plugins.load.engine_figures import EngineFigures, Watch, read_figures, wait_until_idle
 from meta_eval.plugins.load.options import LoadOptions
 from meta_eval.plugins.load.signs import Scored
 from meta_eval.plugins.load.thresholds import SAME_DOCS, SCORED_ALONE
@@ -28,6 +28,7 @@ from meta_eval.sockets import (
     Evaluator,
     Interrupted,
     Journal,
+    LogEntry,
     Manifest,
     ModelTokens,
     Pace,
@@ -472,8 +473,9 @@ def _write_facts(folder: Path, phase: Phase) -> None:
 def _read_facts(folder: Path) -> tuple[dict[str, int], list[EngineFigures]]:
     """What was kept of an earlier call; nothing where it cannot be read."""
     try:
-        tree = parse_json(read_regular(folder / _FACTS))
-        traffic = {str(name): int(number) for name, number in tree["traffic"].items()}
-        return traffic, [EngineFigures(**figures) for figures in tree["figures"]]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        kept = LogEntry.of(parse_json(read_regular(folder / _FACTS)), _FACTS)
+        traffic = kept.find_entry("traffic")
+        counts = {name: count for name in traffic.tree if (count := traffic.find_count(name)) is not None}
+        return counts, [read_figures(figures) for figures in kept.find_entries("figures")]
+    except (OSError, ValueError, DataError):
         return {}, []

@@ -31,6 +31,9 @@ SHARED_UNSCORED = 80
 LOST_TEXT = 16
 """Characters that are missing at the end of an answer whose count of tokens is that of the whole one."""
 
+MADE_UP = 20_000
+"""Made-up requests of a level that its answers are compared with, the first ones."""
+
 SCRIPT_LETTERS = 3
 """Letters of a script that neither prompt nor answer has alone, until an answer counts as garbled."""
 

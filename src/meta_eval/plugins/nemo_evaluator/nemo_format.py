@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -68,14 +67,7 @@ class _Bundle:
 
     @property
     def time(self) -> str | None:
-        stamp = self.head.find_text("timestamp")
-        try:
-            when = datetime.fromisoformat(stamp) if stamp else None
-        except ValueError:
-            return None
-        if when is None:
-            return None
-        return (when if when.tzinfo is None else when.astimezone(UTC).replace(tzinfo=None)).isoformat()
+        return self.head.find_time("timestamp")
 
 
 class NemoFormat(RecordFormat):

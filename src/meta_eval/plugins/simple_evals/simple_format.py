@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,12 +47,12 @@ _NAME = re.compile(
 _WHOLE = "_allresults"
 
 # The lines of a report. The last of each counts: those before it may be of the model's own text.
-_MESSAGE = re.compile(r'<div class="message (\w+)">.*?<pre>(.*?)</pre>', re.DOTALL)
+_MESSAGE = re.compile(r'<div class="message (\w+)">')
 _EXAMPLE = "<h3>Prompt conversation</h3>"
 _SCORE = re.compile(r"<b>Score</b></td>\s*<td>([^<]*)</td>")
 _MOST_BYTES = 2**29
 
-_LINE = re.compile(r"<p>(Correct Answer|Extracted Answer|Score): (.*?)</p>", re.DOTALL)
+_LINE = re.compile(r"<p>(Correct Answer|Extracted Answer|Score): ")
 
 
 class SimpleFormat(RecordFormat):
@@ -166,7 +166,7 @@ def read_html(path: Path) -> tuple[list[tuple[Any, dict[str, str], Any]], float 
     head, *parts = text.split(_EXAMPLE)
     read = []
     for number, part in enumerate(parts):
-        convo = [{"role": role, "content": html.unescape(content)} for role, content in _MESSAGE.findall(part)]
+        convo = [{"role": role, "content": content} for role, content in _find_elements(part, _MESSAGE, "<pre>", "</pre>")]
         read.append((convo, read_report(part, f"{path}, example {number}"), None))
     score = _SCORE.search(head)
     try:
@@ -183,7 +183,21 @@ def read_report(report: object, where: str) -> dict[str, str]:
     """
     if not isinstance(report, str):
         raise DataError("the report of an example is no text", where=where)
-    return {name: html.unescape(value).strip() for name, value in _LINE.findall(report)}
+    return {name: value.strip() for name, value in _find_elements(report, _LINE, "", "</p>")}
+
+
+def _find_elements(text: str, opening: re.Pattern[str], start: str, end: str) -> Iterator[tuple[str, str]]:
+    """What stands in an opening, and the text between the next ``start`` and ``end`` behind it, in linear time.
+
+    A pattern of all three would search for a missing end behind each opening.
+    """
+    at = 0
+    while match := opening.search(text, at):
+        begin = text.find(start, match.end())
+        at = text.find(end, begin) if begin >= 0 else -1
+        if at < 0:
+            return
+        yield match[1], html.unescape(text[begin + len(start) : at])
 
 
 def _read_answer(
