@@ -230,6 +230,40 @@ def test_ctrl_c_in_a_terminal_is_one_interrupt_however_slow_the_program_wakes(tm
     assert err.splitlines()[-1] == "interrupted: no file is half-written"
 
 
+WORKER = """
+import signal, time
+from meta_eval.base import worker
+worker.TO_SAY = 0.4
+worker.watch()
+from meta_eval.base.interrupts import take_interrupts
+take_interrupts()
+try:
+    {code}
+    print("there", flush=True)
+    time.sleep(60)
+except KeyboardInterrupt:
+    time.sleep(0.6)
+    print("ended in order", flush=True)
+    worker.report_end(130)
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])", "interrupted: the command was too busy to end within 0 s, and was stopped"),
+        ("pass", "ended in order"),
+    ],
+)  # fmt: skip
+def test_a_worker_that_does_not_say_that_it_is_ending_is_killed(code: str, said: str) -> None:
+    running = subprocess.Popen([sys.executable, "-c", WORKER.format(code=code)], stderr=subprocess.PIPE, text=True)
+    assert running.stderr is not None
+    assert running.stderr.readline() == "there\n"
+    running.send_signal(signal.SIGINT)
+    assert running.stderr.read().splitlines() == [said]
+    assert running.wait(10) == 130
+
+
 @pytest.fixture
 def at_work(tmp_path: Path) -> tuple[Forked, int]:
     """`verify` in the middle of a pack's code, and its worker."""
@@ -262,7 +296,8 @@ def test_a_worker_that_runs_out_of_memory_is_an_error_that_says_so(at_work: tupl
     os.kill(worker, signal.SIGKILL)
     out, err = running.communicate(timeout=60)
     assert (running.returncode, out) == (2, "")
-    assert "error: the process was ended by SIGKILL, often because memory ran out." in err
+    assert "error: the process was ended by SIGKILL, often because memory ran out; code of " in err
+    assert "/work_dir ran in it. The same command goes on from what was saved" in err
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM)])

@@ -8,6 +8,7 @@ import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import lm_eval
 import pytest
@@ -251,6 +252,21 @@ def test_a_damaged_file_is_no_baseline(kept: int, pack: Path) -> None:
     path = find_baseline_file(pack, LETTERS)
     path.write_bytes(path.read_bytes()[:kept])
     assert f"is damaged: run `{_verify(pack)}`" in baseline(pack).missing_reasons[LETTERS]
+
+
+@pytest.mark.parametrize(
+    ("line", "change"),
+    [
+        (0, {"lm_eval": 4}), (0, {"docs": True}), (1, {"doc_id": {}}), (1, {"cluster": {"x": 1}}), (1, {"figures": 1e400}),
+        (1, {"question_hash": []}), (1, {"answer": ["x"]}), (1, {"length": "x"}), (1, {"answers": {"strict": {"extracted": 5}}}),
+    ],
+)  # fmt: skip
+def test_a_file_with_a_value_of_another_type_is_no_baseline(line: int, change: dict[str, Any], pack: Path) -> None:
+    path = find_baseline_file(pack, LETTERS)
+    lines = path.read_text().splitlines()
+    lines[line] = json.dumps({**json.loads(lines[line]), **change})
+    path.write_text("\n".join(lines) + "\n")
+    assert "is damaged" in baseline(pack).missing_reasons[LETTERS]
 
 
 def test_a_file_cut_at_the_end_of_a_line_is_no_baseline(pack: Path) -> None:

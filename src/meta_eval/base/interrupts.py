@@ -8,6 +8,8 @@ import sys
 from types import FrameType
 from typing import Any
 
+from meta_eval.base.worker import report_ending
+
 _came = False
 
 
@@ -25,6 +27,7 @@ def was_interrupted() -> bool:
 def _interrupt(number: int, frame: FrameType | None) -> None:
     global _came  # noqa: PLW0603 (a process has one Ctrl-C)
     _came = True
+    report_ending()
     signal.default_int_handler(number, frame)
 
 

@@ -9,6 +9,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from meta_eval.base.worker import report_ending
+
 _masks = threading.local()
 
 
@@ -35,6 +37,7 @@ def is_interrupted() -> bool:
 
 
 def _interrupt(*_: object) -> None:
+    report_ending()
     signal.signal(signal.SIGTERM, _pass_over)  # a second SIGTERM would interrupt the cleanup
     raise KeyboardInterrupt
 

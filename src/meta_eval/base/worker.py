@@ -7,6 +7,7 @@ means that all is done. So a worker does all of it, and the first process only w
 - stdout of a worker is stderr. Only meta-eval itself has the real one (`own_stdout`).
 - A worker reports its exit code. One that ends without a report was ended by the code of others or by the system: that
   is an error, never a success.
+- A signal ends it. It says at once that it is ending, and then takes its time. One that is too busy to say so is killed.
 - What is left of that code after the report has some seconds. Then it is named and stopped, so that a faulty template
   cannot hang a batch job.
 
@@ -32,11 +33,15 @@ if TYPE_CHECKING:
 GRACE = 5.0
 GRACE_OF_OTHERS = 60.0
 
+# Seconds in which a worker says after a signal that it is ending.
+TO_SAY = 10.0
+
 _WATCHED = {signal.SIGINT, signal.SIGTERM, signal.SIGCHLD}
 _INTERRUPTED = 130
 
 _kept: IO[str] | None = None
 _report: int | None = None
+_reporter: int | None = None
 _told: set[str] = set()
 _tell_place: Callable[[str], None] | None = None
 _code = 0
@@ -90,6 +95,12 @@ def report_end(code: object) -> None:
         waited_for = [thread.ident for thread in threading.enumerate() if not thread.daemon]
     _tell(code=_code, threads=waited_for)
     os.kill(os.getppid(), signal.SIGCHLD)  # wakes it
+
+
+def report_ending() -> None:
+    """Report that a signal came, which ends the command. From now on its order takes what it takes."""
+    if os.getpid() == _reporter:  # not in a fork
+        _tell(ending=True)
 
 
 def _report_place(place: str) -> None:
@@ -195,8 +206,8 @@ def watch() -> None:
     os.close(reports)
     os.close(held)
     end_with(watcher)
-    global _report  # noqa: PLW0603 (a process has one)
-    _report = report
+    global _report, _reporter
+    _report, _reporter = report, os.getpid()
     keep_stdout()
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
@@ -226,13 +237,16 @@ class _Watch:
         self.code: int | None = None
         self.places: list[str] = []
         self._threads: list[int] = []
+        self._is_ending = False
+        self._must_say: float | None = None  # by when it must have said that it is ending
 
     def wait(self) -> int:
         """Wait for its end, and return the exit code."""
         deadline: float | None = None
         while True:
             reported = self.code
-            got = _next_signal(None if deadline is None else max(0.0, deadline - time.monotonic()))
+            ends = [end for end in (deadline, self._must_say) if end is not None]
+            got = _next_signal(max(0.0, min(ends) - time.monotonic()) if ends else None)
             status = self._poll()
             self._read()
             if status is not None:
@@ -246,9 +260,17 @@ class _Watch:
                 # Ctrl-C in a terminal reaches the worker itself, which may have reported its end before this one wakes.
                 if got[1] and self.code is None:
                     os.kill(self._worker, got[0])
+                if self._must_say is None and signal.getsignal(got[0]) is not signal.SIG_IGN:
+                    self._must_say = time.monotonic() + TO_SAY
+            now = time.monotonic()
+            if self._is_ending or self.code is not None:
+                self._must_say = None
+            elif self._must_say is not None and now >= self._must_say:
+                self._kill()
+                _write(f"interrupted: the command was too busy to end within {TO_SAY:.0f} s, and was stopped")
+                return _INTERRUPTED
             if self.code is None:
                 continue
-            now = time.monotonic()
             if deadline is None:
                 deadline = now + (GRACE if self.places else GRACE_OF_OTHERS)
             elif now >= deadline:
@@ -285,6 +307,7 @@ class _Watch:
             with contextlib.suppress(ValueError):  # code of others may write there, too
                 what = json.loads(line)
                 self.code, self._threads = what.get("code", self.code), what.get("threads", self._threads)
+                self._is_ending = self._is_ending or "ending" in what
                 self.places += [what["place"]] if "place" in what else []
 
     def _read_raw(self) -> bytes:
@@ -337,8 +360,9 @@ def describe_lost_end(places: Sequence[str], code: int) -> UserError:
 
     if code < 0:
         why = ", often because memory ran out" if code == -signal.SIGKILL else ""
+        ran = f"; code of {places[-1]} ran in it" if places else ""
         return UserError(
-            f"the process was ended by {signal.Signals(-code).name}{why}",
+            f"the process was ended by {signal.Signals(-code).name}{why}{ran}",
             hint="The same command goes on from what was saved",
         )
     return TemplateError(

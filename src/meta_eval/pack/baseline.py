@@ -16,7 +16,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
-from meta_eval.base.errors import PackError, locating
+from meta_eval.base.errors import DataError, PackError, locating
 from meta_eval.base.hashing import hash_file, hash_pieces, hash_text
 from meta_eval.base.inputs import describe_error, open_regular, read_table
 from meta_eval.harness.answer_traits import find_traits
@@ -53,6 +53,7 @@ from meta_eval.harness.sample_parser import (
 )
 from meta_eval.pack.manifest import BaselineEntry, Manifest, TaskEntry
 from meta_eval.pack.pack_options import make_verify_command
+from meta_eval.pack.records.log_entries import LogEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +225,7 @@ def _read_file(path: Path, key: str, entry: TaskEntry, lm_eval: str | None) -> t
         raise _NoBaselineError("verify has not been run on this task", is_stale=True) from None
     except OSError as error:
         raise _NoBaselineError(f"{path} cannot be read ({error.strerror})") from None
-    except (ResultsError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+    except (ResultsError, DataError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         raise _NoBaselineError(f"{path} is damaged", is_stale=True) from None
 
 
@@ -360,56 +361,70 @@ class _NoBaselineError(Exception):
 def _read(path: Path, key: str, lm_eval: str | None) -> tuple[tuple[DocResult, ...], str | None]:
     with TextIOWrapper(open_regular(path), encoding="utf-8") as file:
         lines = iter(partial(file.readline, MAX_SAMPLE_BYTES), "")
-        head = json.loads(next(lines, ""))
-        if head["pack"] != key:
+        head = LogEntry.of(json.loads(next(lines, "")), "line 1")
+        if head.text("pack") != key:
             raise _NoBaselineError("the pack changed after verify", is_stale=True)
-        graded_by = head.get("lm_eval")
+        graded_by = head.find_text("lm_eval")
         if lm_eval not in (None, graded_by):
             other = graded_by or "of another version"
             raise _NoBaselineError(f"lm-eval {other} graded it, and {lm_eval} is installed", is_stale=True)
         if "missing" in head:
-            raise _NoBaselineError(head["missing"], from_verify=True)
-        if not _list_figures() <= {*head.get("figures", ())}:
+            raise _NoBaselineError(head.text("missing"), from_verify=True)
+        if not _list_figures() <= {*head.find_list("figures")}:
             raise _NoBaselineError("an earlier meta-eval made it, which knew less of answers", is_stale=True)
         with locating(path):
             docs = tuple(_doc(json.loads(line)) for line in lines)
-    if len(docs) != head["docs"]:
+    if len(docs) != head.find_count("docs"):
         raise ValueError
     return docs, graded_by
 
 
-def _doc(line: Mapping[str, Any]) -> DocResult:
-    answers = {
-        # Values that are not numbers are left out, as in the task's own average.
-        name: FilterResult(
-            answer["extracted"], read_metrics(answer["metrics"], answer["metrics"]), 0, 0,
-            {metric: tuple(verdicts) for metric, verdicts in answer.get("each_answer", {}).items()},
-            read_majority(answer), is_timed_out=answer.get("timed_out") is True, is_unextracted=_is_unextracted(answer),
-        )
-        for name, answer in line["answers"].items()
-    }  # fmt: skip
+def _doc(line: object) -> DocResult:
+    """Read a line.
+
+    Raises:
+        DataError, ResultsError, LookupError, TypeError: It is none that verify wrote.
+    """
+    entry = LogEntry.of(line, "line")
+    number, length, graded = entry.find_count("doc_id"), entry.find_count("length"), entry.find_entry("answers")
+    figures, matches = entry.find_entry("figures"), entry.tree.get("prompt_matches")
+    values = {key: value for key in figures.tree if (value := figures.find_number(key)) is not None}
+    if number is None or length is None or not isinstance(matches, bool | None):
+        raise TypeError
+    answers = {name: _read_graded(graded.find_entry(name)) for name in graded.tree}
     doc = DocResult(
-        doc_id=line["doc_id"],
-        question_hash=line["question_hash"],
+        doc_id=number,
+        question_hash=entry.text("question_hash"),
         prompt_hashes=(),
-        prompt_matches=line.get("prompt_matches"),
-        subtask=line["subtask"],
-        cluster=line["cluster"],
+        prompt_matches=matches,
+        subtask=entry.find_text("subtask"),
+        cluster=entry.find_text("cluster"),
         gold="",
         n_choices=None,
         recorded_is_correct=None,
         recorded_metrics=None,
         answer_tail="",
-        answer_empty=line.get("empty") is True,
+        answer_empty=entry.tree.get("empty") is True,
         limit_hit=None,
-        answer_length=int(line["length"]),
-        traits=tuple(map(str, line["traits"])),
-        figures=line.get("figures", {}),
+        answer_length=length,
+        traits=tuple(map(str, entry.find_list("traits"))),
+        figures=values,
         filter_results=answers,
-        answer_hash=line.get("answer"),
+        answer_hash=entry.find_text("answer"),
     )
     average_answers([doc])
     return doc
+
+
+def _read_graded(answer: LogEntry) -> FilterResult:
+    metrics = answer.find_entry("metrics").tree
+    each = answer.find_entry("each_answer")
+    return FilterResult(
+        # Values that are not numbers are left out, as in the task's own average.
+        answer.find_text("extracted"), read_metrics(metrics, metrics), 0, 0,
+        {metric: tuple(each.find_list(metric)) for metric in each.tree}, read_majority(answer.tree),
+        is_timed_out=answer.tree.get("timed_out") is True, is_unextracted=_is_unextracted(answer.tree),
+    )  # fmt: skip
 
 
 def _is_unextracted(answer: Mapping[str, Any]) -> bool | None:
