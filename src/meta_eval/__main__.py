@@ -19,9 +19,22 @@ def main() -> None:
     early = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # not if a shell ignores the signal
     if early:
         signal.signal(signal.SIGINT, _before_anything)
-    from meta_eval.base.worker import report_end, watch
+    from meta_eval.base.worker import NO_MEMORY, ran_out_of_memory, report_end, watch
 
     watch()
+    try:
+        _run(early=early)
+    except SystemExit as end:
+        report_end(end.code)
+        raise
+    except Exception as error:  # of an import
+        if not ran_out_of_memory(error):
+            raise
+        os.write(2, f"error: {NO_MEMORY}\n".encode())
+        report_end(2)
+
+
+def _run(*, early: bool) -> None:
     # Otherwise pydantic searches all installed packages for plug-ins at every start.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")
     # Docs and samples are hundreds of thousands of objects without cycles. Searching them would be a waste.
@@ -34,11 +47,7 @@ def main() -> None:
 
     if early:
         take_interrupts()
-    try:
-        run()
-    except SystemExit as end:
-        report_end(end.code)
-        raise
+    run()
 
 
 def _before_anything(number: int, frame: object) -> None:  # noqa: ARG001 (what a handler is called with)

@@ -72,12 +72,14 @@ class Forked:
         stdout: Any,
         environment: dict[str, str],
         most: int | None = None,
+        memory: int | None = None,
         *,
         parent: socket.socket | str,
     ):
         """``parent`` is the socket of a parent of ours, or the name of a set of imports of the shared one."""
         self._words = words
         ask = {"words": words, "cwd": str(Path(cwd).absolute()), "environment": environment, "most_bytes": most}
+        ask["memory"] = memory
         if isinstance(parent, str):
             ask["imports"] = parent
             parent = connected(shared())
@@ -143,15 +145,16 @@ class Forked:
 
 def started(
     *arguments: str | Path, cwd: Path | str = ".", stdout: Any = subprocess.PIPE, most_bytes: int | None = None,
-    light: bool = False, **environment: str,
+    memory: int | None = None, light: bool = False, **environment: str,
 ) -> Forked:  # fmt: skip
-    """Start ``meta-eval`` with PYTHONPATH. No file of it grows beyond ``most_bytes``.
+    """Start ``meta-eval`` with PYTHONPATH. No file of it grows beyond ``most_bytes``, and its address space by no more
+    bytes than ``memory``.
 
     ``light`` leaves out imports that read the environment, such as those for the hub.
     """
     words = ["-m", "meta_eval", *map(str, arguments)]
     ours = {**os.environ, "COLUMNS": "80", **environment}
-    return Forked(words, cwd, stdout, ours, most_bytes, parent="light" if light else "all")
+    return Forked(words, cwd, stdout, ours, most_bytes, memory, parent="light" if light else "all")
 
 
 def forked(
@@ -352,6 +355,10 @@ def _become(ask: dict[str, Any], descriptors: list[int]) -> None:
         os.close(descriptor)
     if ask["most_bytes"] is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (ask["most_bytes"], ask["most_bytes"]))
+    if ask.get("memory") is not None:
+        pages = int(Path("/proc/self/statm").read_text("utf-8").split()[0])
+        most = pages * resource.getpagesize() + ask["memory"]
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
     os.chdir(ask["cwd"])
     os.environ.clear()
     os.environ.update(ask["environment"])

@@ -184,6 +184,8 @@ def _make_call(path: str, arguments: Sequence[Any], keywords: Mapping[str, Any])
     except KeyboardInterrupt:
         raise
     except BaseException as error:
+        if worker.ran_out_of_memory(error):
+            error = UserError(worker.NO_MEMORY)
         if not isinstance(error, UserError):
             error.add_note(f"In a worker of meta-eval:\n{traceback.format_exc()}")
         return "error", _picklable(error)

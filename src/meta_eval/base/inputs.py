@@ -51,7 +51,7 @@ def parse_loose_json(content: bytes | str) -> Any:
     import orjson
 
     try:
-        return orjson.loads(content)
+        return _parse_fast(content)
     except orjson.JSONDecodeError:
         try:
             return json.loads(content)  # accepts NaN, Infinity and lone surrogates
@@ -69,15 +69,26 @@ def parse_foreign_json(content: bytes | str) -> Any:
     import orjson
 
     try:
-        return orjson.loads(content)
+        return _parse_fast(content)
     except orjson.JSONDecodeError:  # also for a lone surrogate
         return parse_json(content)
+
+
+def _parse_fast(content: bytes | str) -> Any:
+    import orjson
+
+    if len(content) > _MIB:
+        bytearray(_TREE * len(content))  # orjson would end the process where memory runs out; this is a MemoryError
+    return orjson.loads(content)
 
 
 # Nesting limit for every tree that is read here. Code that walks a tree is recursive, and Python's stack is small.
 MAX_DEPTH = 100
 
 _MIB = 2**20
+
+# How many times the size of a JSON text Python's tree of it takes, about.
+_TREE = 5
 
 # Files that are read whole: code, YAML, settings, manifests.
 MAX_FILE = 64 * _MIB

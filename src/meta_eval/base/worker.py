@@ -7,7 +7,7 @@ means that all is done. So a worker does all of it, and the first process only w
 - stdout of a worker is stderr. Only meta-eval itself has the real one (`own_stdout`).
 - A worker reports its exit code. One that ends without a report was ended by the code of others or by the system: that
   is an error, never a success.
-- A signal ends it. It says at once that it is ending, and then takes its time. One that is too busy to say so is killed.
+- A signal ends it. It says that it is ending, and then takes its time. One that is too busy to say so is killed.
 - What is left of that code after the report has some seconds. Then it is named and stopped, so that a faulty template
   cannot hang a batch job.
 
@@ -38,6 +38,13 @@ TO_SAY = 10.0
 
 _WATCHED = {signal.SIGINT, signal.SIGTERM, signal.SIGCHLD}
 _INTERRUPTED = 130
+
+# What ends a process that gets no memory: the system, or itself in a library that does not expect it.
+_LACKS_MEMORY = (signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS)
+
+# How libraries say that there is no memory to load them, or for a thread of theirs.
+_NO_MEMORY = ("annot allocate memory", "failed to map segment", "can't start new thread")
+NO_MEMORY = "memory ran out. Free some or allow more (ulimit -v), and run the same command again"
 
 _kept: IO[str] | None = None
 _report: int | None = None
@@ -95,6 +102,17 @@ def report_end(code: object) -> None:
         waited_for = [thread.ident for thread in threading.enumerate() if not thread.daemon]
     _tell(code=_code, threads=waited_for)
     os.kill(os.getppid(), signal.SIGCHLD)  # wakes it
+
+
+def ran_out_of_memory(error: BaseException | None) -> bool:
+    """Whether an exception, or one behind it, says that memory ran out. Then whoever it blames is innocent."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        if isinstance(error, MemoryError) or any(words in str(error) for words in _NO_MEMORY):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def report_ending() -> None:
@@ -359,15 +377,18 @@ def describe_lost_end(places: Sequence[str], code: int) -> UserError:
     from meta_eval.base.errors import TemplateError, UserError
 
     if code < 0:
-        why = ", often because memory ran out" if code == -signal.SIGKILL else ""
+        often = "often" if code == -signal.SIGKILL else "perhaps"
+        why = f", {often} because memory ran out" if -code in _LACKS_MEMORY else ""
         ran = f"; code of {places[-1]} ran in it" if places else ""
         return UserError(
             f"the process was ended by {signal.Signals(-code).name}{why}{ran}",
             hint="The same command goes on from what was saved",
         )
+    if not places:
+        return UserError(f"a library ended the program (exit code {code})", hint="Above stands what it said, if anything")
     return TemplateError(
-        f"{'its code' if places else 'code of a template or a package'} ended the program (exit code {code})",
-        where=places[-1] if places else None,
+        f"its code ended the program (exit code {code})",
+        where=places[-1],
         hint="Raise a ValueError that says what is wrong instead",
     )
 

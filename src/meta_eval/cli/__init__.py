@@ -20,6 +20,7 @@ from meta_eval.base.errors import UserError, refused
 from meta_eval.base.interrupts import was_interrupted
 from meta_eval.base.logs import log
 from meta_eval.base.version import __version__
+from meta_eval.base.worker import NO_MEMORY, ran_out_of_memory
 from meta_eval.cli.streams import print_result
 from meta_eval.cli.verb import Verb, find_verb, list_verbs
 
@@ -154,6 +155,20 @@ def _command() -> Any:
     return typer.main.get_command(app)
 
 
+def _call() -> Any:
+    """Run the command. What fails for want of memory is nobody's fault.
+
+    Raises:
+        UserError: Memory ran out.
+    """
+    try:
+        return _command()(prog_name="meta-eval", standalone_mode=False)
+    except Exception as error:
+        if ran_out_of_memory(error):
+            raise UserError(NO_MEMORY) from None
+        raise
+
+
 def _run() -> int:  # noqa: PLR0911 (one for each way to end)
     """Run a command and return its exit code. No exception leaves this function."""
     try:
@@ -161,7 +176,7 @@ def _run() -> int:  # noqa: PLR0911 (one for each way to end)
     except OSError as error:
         return _end(str(refused(error)))
     try:
-        code = _command()(prog_name="meta-eval", standalone_mode=False)
+        code = _call()
         return _interrupted() if code == _INTERRUPTED else int(code or 0)
     except UserError as error:
         return _end(str(error))

@@ -193,7 +193,7 @@ def find_imports(pack: Path, manifest: Manifest) -> set[str]:
 
 
 # A statement that imports, or words that look like one; and what may hide one from it.
-_IMPORT = re.compile(rb"(?m:^|[;:])[ \t\f]*(?:from[ \t]+([^\s;#]*)[ \t\f\\\n]+import\b|import[ \t\f]+([^\n;#]+))")
+_IMPORT = re.compile(rb"(?m:^|[;:])[ \t\f]*(?:from[ \t]++([^\s;#]*+)[ \t\f\\\n]++import\b|import[ \t\f]+([^\n;#]+))")
 _HIDES_IMPORT = re.compile(rb"\r|\b(?:import|from)[ \t\f]*\\|from\f|import_module|coding[:=]")
 
 

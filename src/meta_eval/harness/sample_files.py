@@ -129,7 +129,7 @@ def _array(path: Path, file: BinaryIO, *, is_file: bool) -> Iterator[RawSample]:
         token = _TOKEN.search(text, at)
         if token is None or token["open"]:
             at = token.start() if token else len(text)
-            more = file.read(_BUFFER)
+            more = file.read(max(_BUFFER, len(text)))  # doubled: it is searched again from the start of the string
             if len(text) > MAX_SAMPLE_BYTES:
                 raise _too_long(f"{path}, sample {number + 1}")
             if more:

@@ -12,6 +12,7 @@ from meta_eval.base.errors import ConfigError, UnreachableError, UserError, join
 from meta_eval.base.logs import log
 from meta_eval.base.pack_names import join_names
 from meta_eval.base.thresholds import NAMED
+from meta_eval.base.worker import ran_out_of_memory
 from meta_eval.pack.manifest import LengthEntry
 from meta_eval.pack.prompt_lengths import BYTES_PER_TOKEN, Prompts, find_tokenizer, measure_longest_prompt
 
@@ -44,13 +45,13 @@ class LeftOut:
         """Work on a task in this block. A user error in it leaves the task out.
 
         Raises:
-            UnreachableError: The hub cannot be reached, which is no fault of the task.
+            UserError: Of no fault of the task: the hub cannot be reached, or memory ran out.
         """
         try:
             yield
-        except UnreachableError:
-            raise
         except UserError as error:
+            if isinstance(error, UnreachableError) or ran_out_of_memory(error):
+                raise
             self.errors[name] = error
 
     def make_each(self, names: Collection[str], make: Callable[[str], T]) -> dict[str, T]:

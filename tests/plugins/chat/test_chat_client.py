@@ -294,7 +294,7 @@ def test_a_stream_of_single_characters_is_the_whole_text(end: bytes) -> None:
 
 
 def test_the_halves_of_a_surrogate_pair_in_two_events_are_a_character_and_one_alone_is_replaced() -> None:
-    raw = b"".join(map(lambda text: _event(content=text), ["\ud83d", "\ude00 ", "\ud83d", " A"])) + b"data: [DONE]\n\n"
+    raw = b"".join(_event(content=text) for text in ("\ud83d", "\ude00 ", "\ud83d", " A")) + b"data: [DONE]\n\n"
     (response,), _ = ask(lambda _: Reply(raw), make_request("q"))
     assert response.text == "\U0001f600 \ufffd A"
 

@@ -23,6 +23,7 @@ from meta_eval.harness.lm_eval_run import TaskRun
 from meta_eval.pack.records.format import Place, Reading
 from meta_eval.pack.records.log_entries import LogEntry
 from meta_eval.pack.records.record_runs import read_any_run
+from meta_eval.plugins.inspect_ai import inspect_sample
 from meta_eval.plugins.inspect_ai.inspect_format import InspectFormat
 from meta_eval.reports.samples import read_samples
 
@@ -170,6 +171,20 @@ def test_attachments_stand_for_texts_and_reasoning_is_no_answer(tmp_path: Path) 
     with task.open_samples() as whole:
         read_sample = whole(task.docs[0].filter_results["none"])
     assert (read_sample["doc"]["query"], read_sample["resps"]) == ("What is it?", [["seven"]])
+
+
+def test_an_attachment_that_is_named_too_often_is_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inspect_sample, "_FREE", 1000)
+    parts = [{"type": "text", "text": "attachment://a"}]
+
+    def name(times: int) -> Path:
+        rows = [sample(number, attachments={"a": "A" * 100}) for number in range(5)]
+        for row in rows:
+            row["messages"][0]["content"] = parts * times
+        return write(tmp_path / f"{times}.json", log(rows))
+
+    assert refuse(name(18)) is None
+    assert "sample 4: names its attachments so often that their texts are 16 times as long" in str(refuse(name(19)))
 
 
 def test_docs_are_paired_by_content_whatever_their_ids_and_order(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import json
 import math
 import signal
 import threading
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -121,9 +122,7 @@ FIGURES = {"time": 1.0, "running": None, "waiting": None, "pool": 0.5, "preempti
         [],
     ], 3),
 )  # fmt: skip
-def test_a_damaged_file_of_figures_is_as_none(
-    finished: Finished, tree: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_damaged_file_of_figures_is_as_none(finished: Finished, tree: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(load_build, "MADE_UP", 10)
     files = list((finished.place / "out").rglob("engine.json"))
     for path in files:
@@ -209,6 +208,19 @@ def test_the_task_may_be_left_out(place: Path) -> None:
 def test_figures_of_engines_are_read(page: str, pool: float | None) -> None:
     figures = parse_metrics(page, 1.0)
     assert (figures.pool if figures else None) == pool
+
+
+@pytest.mark.parametrize(
+    "unit", ["a{\n", "a{", "a", "vllm:kv_cache_usage_perc", "vllm:kv_cache_usage_perc 1", "1", " "]
+)
+def test_the_time_to_read_a_page_of_metrics_grows_with_its_size(unit: str) -> None:
+    seconds = []
+    for size in (50_000, 200_000):
+        page = (unit * size)[:size]
+        began = time.process_time()
+        parse_metrics(page, 1.0)
+        seconds.append(time.process_time() - began)
+    assert seconds[1] < 8 * max(seconds[0], 0.01)
 
 
 @pytest.mark.plugin("meta")

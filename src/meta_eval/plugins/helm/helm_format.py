@@ -266,7 +266,11 @@ def _read_answer(key: _Key, requests: Sequence[LogEntry], metrics: Mapping[str, 
         text for text, reference in zip(texts, references, strict=True) if "correct" in reference.find_list("tags")
     ]
     letters = first.find_entry("output_mapping").tree
-    golds = [letter for letter, text in letters.items() if text in right] if letters else right
+    if letters:
+        all_right = {*right}
+        golds = [letter for letter, text in letters.items() if text in all_right]
+    else:
+        golds = right
     result = first.find_entry("result")
     failed = result.tree.get("success") is False
     messages = request.find_list("messages")

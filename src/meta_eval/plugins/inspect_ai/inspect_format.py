@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from meta_eval.plugins.inspect_ai.inspect_files import InspectLog, is_log, open_log
-from meta_eval.plugins.inspect_ai.inspect_sample import read_sample
+from meta_eval.plugins.inspect_ai.inspect_sample import Attachments, read_sample
 from meta_eval.sockets import (
     SURE,
     LogEntry,
@@ -131,7 +131,8 @@ def _read_task(log: InspectLog, file: str | None) -> LoggedTask:
     header = log.header
     spec, results = header.find_entry("eval"), header.find_entry("results")
     model = spec.find_text("model")
-    read = [read_sample(sample, model) for sample in log.read_samples()]
+    attachments = Attachments()
+    read = [read_sample(sample, model, attachments) for sample in log.read_samples()]
     answers, in_turns = [answer for answer, _ in read], sum(several for _, several in read)
     completed = results.find_count("completed_samples")
     if not answers:

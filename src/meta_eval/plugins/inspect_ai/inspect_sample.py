@@ -23,21 +23,64 @@ _CUTS = ("context", "time", "working", "message", "token", "turn", "cost")
 
 _ATTACHED = "attachment://"
 
+# The most characters that references of a log stand for: so many, and those of its attachments so many times.
+_FREE, _TIMES = 2**26, 16
 
-def read_sample(sample: LogEntry, model: str | None) -> tuple[LoggedAnswer, bool]:
+
+class Attachments:
+    """Resolves the references of a log to attachments, one sample after the other.
+
+    A log may name an attachment many times: so a small one could ask for all memory.
+    """
+
+    def __init__(self) -> None:
+        self._texts: Mapping[str, Any] = {}
+        self._left, self._where = _FREE, ""
+
+    def read(self, sample: LogEntry) -> None:
+        """Resolve references of this sample from now on.
+
+        Raises:
+            DataError: Its attachments are no object.
+        """
+        self._texts, self._where = sample.find_entry("attachments").tree, sample.where
+        self._left += _TIMES * sum(len(text) for text in self._texts.values() if isinstance(text, str))
+
+    def resolve(self, text: str) -> str:
+        """The text that a reference stands for; any other text as it is.
+
+        Raises:
+            DataError: The log resolves to too much.
+        """
+        if not text.startswith(_ATTACHED):
+            return text
+        attached = self._texts.get(text.removeprefix(_ATTACHED))
+        if not isinstance(attached, str):
+            return text
+        self._left -= len(attached)
+        if self._left < 0:
+            raise DataError(
+                f"names its attachments so often that their texts are {_TIMES} times as long and more than "
+                f"{_FREE // 2**20} MiB: it is no log of inspect_ai", where=self._where,
+            )  # fmt: skip
+        return attached
+
+
+def read_sample(sample: LogEntry, model: str | None, attachments: Attachments) -> tuple[LoggedAnswer, bool]:
     """Read a sample.
 
     Args:
         sample: The sample.
         model: The model of the run.
+        attachments: Those of the log.
 
     Returns:
         The answer, and whether it was made in several turns.
 
     Raises:
-        DataError: A member has another type.
+        DataError: A member has another type, or its attachments are too long.
     """
-    attachments = sample.find_entry("attachments").tree
+    attachments.read(sample)
     key = sample.find_key("id")
     if key is None:
         raise DataError("has no id", where=sample.where)
@@ -60,7 +103,7 @@ def read_sample(sample: LogEntry, model: str | None) -> tuple[LoggedAnswer, bool
         repeat=sample.find_count("epoch") or 1,
         question={
             "query": _read_input(sample, attachments),
-            **({"choices": [_resolve(str(choice), attachments) for choice in given]} if given else {}),
+            **({"choices": [attachments.resolve(str(choice)) for choice in given]} if given else {}),
         },
         gold=golds[0],
         other_golds=tuple(golds[1:]),
@@ -82,16 +125,16 @@ def _read_golds(sample: LogEntry) -> list[str]:
     return ["" if gold is None else str(gold) for gold in golds] or [""]
 
 
-def _read_input(sample: LogEntry, attachments: Mapping[str, Any]) -> str:
+def _read_input(sample: LogEntry, attachments: Attachments) -> str:
     given = sample.tree.get("input")
     if isinstance(given, str):
-        return _resolve(given, attachments)
+        return attachments.resolve(given)
     messages = [read_message(message, attachments) for message in sample.find_entries("input")]
     texts = [message["content"] for message in messages]
     return texts[0] if len(texts) == 1 and isinstance(texts[0], str) else format_json(messages)
 
 
-def read_message(message: LogEntry, attachments: Mapping[str, Any]) -> dict[str, Any]:
+def read_message(message: LogEntry, attachments: Attachments) -> dict[str, Any]:
     """A message as a chat endpoint takes it, without the ids that differ from run to run.
 
     Raises:
@@ -105,27 +148,19 @@ def read_message(message: LogEntry, attachments: Mapping[str, Any]) -> dict[str,
     return made
 
 
-def _read_content(message: LogEntry, attachments: Mapping[str, Any]) -> Any:
+def _read_content(message: LogEntry, attachments: Attachments) -> Any:
     """The text of a message, or its parts where one is no text. Reasoning is no part of what was said."""
     content = message.tree.get("content")
     if content is None or isinstance(content, str):
-        return _resolve(content or "", attachments)
+        return attachments.resolve(content or "")
     parts = message.find_entries("content")
     kept = [part.tree for part in parts if part.tree.get("type") != "reasoning"]
     if all(part.get("type") == "text" and isinstance(part.get("text"), str) for part in kept):
-        return "\n".join(_resolve(part["text"], attachments) for part in kept)
+        return "\n".join(attachments.resolve(part["text"]) for part in kept)
     return [
-        {name: _resolve(value, attachments) if isinstance(value, str) else value for name, value in part.items()}
+        {name: attachments.resolve(value) if isinstance(value, str) else value for name, value in part.items()}
         for part in kept
     ]
-
-
-def _resolve(text: str, attachments: Mapping[str, Any]) -> str:
-    """The text that a reference to an attachment stands for."""
-    if not text.startswith(_ATTACHED):
-        return text
-    attached = attachments.get(text.removeprefix(_ATTACHED))
-    return attached if isinstance(attached, str) else text
 
 
 def split_prompt(messages: Sequence[dict[str, Any]], sources: Sequence[str]) -> tuple[list[dict[str, Any]], int]:
@@ -144,7 +179,7 @@ def split_prompt(messages: Sequence[dict[str, Any]], sources: Sequence[str]) -> 
     return list(messages[: made[0]] if made else messages), len(made)
 
 
-def read_answer(message: LogEntry, attachments: Mapping[str, Any]) -> str:
+def read_answer(message: LogEntry, attachments: Attachments) -> str:
     """The text of an answer; of an answer that only calls tools, the calls as JSON."""
     content = _read_content(message, attachments)
     text = content if isinstance(content, str) else format_json(content)

@@ -221,7 +221,7 @@ def _list_weak_signs(sound: str, text: str, prompt: str) -> Iterable[str]:
 
 def _is_json(text: str) -> bool:
     """Whether it is a JSON object or list, perhaps in a block of code."""
-    inner = re.sub(r"^```\w*\s*|\s*```$", "", text.strip())
+    inner = re.sub(r"^```\w*\s*", "", text.strip().removesuffix("```"))
     if not inner.startswith(("{", "[")):
         return False
     try:

@@ -166,7 +166,8 @@ def read_html(path: Path) -> tuple[list[tuple[Any, dict[str, str], Any]], float 
     head, *parts = text.split(_EXAMPLE)
     read = []
     for number, part in enumerate(parts):
-        convo = [{"role": role, "content": content} for role, content in _find_elements(part, _MESSAGE, "<pre>", "</pre>")]
+        messages = _find_elements(part, _MESSAGE, "<pre>", "</pre>")
+        convo = [{"role": role, "content": content} for role, content in messages]
         read.append((convo, read_report(part, f"{path}, example {number}"), None))
     score = _SCORE.search(head)
     try:

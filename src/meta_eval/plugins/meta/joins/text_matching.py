@@ -10,15 +10,16 @@ differences. These functions have no side effects beyond their arguments.
 from __future__ import annotations
 
 import unicodedata
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from meta_eval.sockets import hash_text
 
-# Finding candidates compares with every right row, so it is done only for the first few.
-_EXPLAINED = 5
+# Finding candidates compares with every right row, in quadratic time of a text: so it is done only for the first few,
+# and by their beginnings.
+_EXPLAINED, _COMPARED = 5, 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +104,12 @@ def match_shown(matching: Matching, prompts: Sequence[str], evidence: Sequence[t
         firsts = {needles[index][0] for index in shown}
         parts = {first for first in firsts if any(first != other and first in other for other in firsts)}
         candidates_of[problem.left] = [index for index in shown if needles[index][0] not in parts]
-    taken = [pair for pair in matching.pairs if pair is not None]
-    taken += [index for candidates in candidates_of.values() if len(candidates) == 1 for index in candidates]
+    taken = Counter(pair for pair in matching.pairs if pair is not None)
+    taken.update(index for candidates in candidates_of.values() if len(candidates) == 1 for index in candidates)
     problems = []
     for problem in matching.problems:
         candidates = candidates_of[problem.left]
-        if len(candidates) == 1 and taken.count(candidates[0]) == 1:
+        if len(candidates) == 1 and taken[candidates[0]] == 1:
             matching.pairs[problem.left] = candidates[0]
             matching.shown.append(problem.left)
         elif candidates:
@@ -153,5 +154,5 @@ def _by(texts: Sequence[str], indices: set[int], key: object) -> dict[str, list[
 def _nearest(text: str, right: Sequence[str]) -> tuple[int, ...]:
     import difflib  # only a failed join needs it
 
-    unique = {other: index for index, other in reversed(list(enumerate(right)))}
-    return tuple(unique[near] for near in difflib.get_close_matches(text, list(unique), n=2, cutoff=0.6))
+    unique = {other[:_COMPARED]: index for index, other in reversed(list(enumerate(right)))}
+    return tuple(unique[near] for near in difflib.get_close_matches(text[:_COMPARED], list(unique), n=2, cutoff=0.6))

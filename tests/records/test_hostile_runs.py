@@ -1,0 +1,49 @@
+"""Runs of strangers: the time to read one grows with its size, and where memory runs out there is one message."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from foreign_logs import refuse
+from forked import started
+from hostile_logs import UNITS, WRITERS
+from marks import few, thorough
+
+HARNESSES = [
+    pytest.param(name, marks=[] if name == "lm_eval" else pytest.mark.plugin(name.split()[0])) for name in WRITERS
+]
+
+
+def measure(read: Callable[[], Any]) -> float:
+    began = time.process_time()
+    read()
+    return time.process_time() - began
+
+
+@pytest.mark.parametrize("name", HARNESSES)
+def test_four_times_as_long_texts_take_no_eight_times_as_long(name: str, tmp_path: Path) -> None:
+    runs = [WRITERS[name](tmp_path / str(size), [(unit * size)[:size] for unit in UNITS]) for size in (5_000, 20_000)]
+    short, long = (measure(lambda run=run: refuse(run)) for run in runs)
+    assert long < 8 * max(short, 0.03)
+
+
+@thorough
+@pytest.mark.parametrize("name", HARNESSES)
+def test_four_times_as_many_docs_take_no_seven_times_as_long(name: str, tmp_path: Path) -> None:
+    runs = [WRITERS[name](tmp_path / str(count), [f"{n}" for n in range(count)]) for count in (3_000, 12_000)]
+    few_docs, many_docs = (measure(lambda run=run: refuse(run)) for run in runs)
+    assert many_docs < 7 * max(few_docs, 0.03)
+
+
+@pytest.mark.parametrize("name", few(HARNESSES, 3))
+def test_a_run_that_memory_does_not_hold_is_one_message(name: str, tmp_path: Path) -> None:
+    """With 12 MiB more than the process has at its start."""
+    runs = [WRITERS[name](tmp_path / which, [text]) for which, text in (("a", "x"), ("b", "x" * 2**23))]
+    running = started("compare", *runs, memory=12 * 2**20)
+    out, err = running.communicate()
+    assert (running.returncode, out) == (2, "")
+    assert err == "error: memory ran out. Free some or allow more (ulimit -v), and run the same command again\n"
