@@ -385,7 +385,7 @@ def describe_lost_end(places: Sequence[str], code: int) -> UserError:
             hint="The same command goes on from what was saved",
         )
     if not places:
-        return UserError(f"a library ended the program (exit code {code})", hint="Above stands what it said, if anything")
+        return UserError(f"a library ended the program (exit code {code})", hint="Above stands why, if it said so")
     return TemplateError(
         f"its code ended the program (exit code {code})",
         where=places[-1],
