@@ -91,7 +91,7 @@ def test_what_is_no_answer_is_said_in_words_of_ours(server: ThreadingHTTPServer,
     assert _fault_of(f"http://127.0.0.1:{server.server_port}/v1") == message
 
 
-def _fault_of(url: str) -> str:
+def _fault_of(url: str, kind: type[Exception] = CutError) -> str:
     async def ask() -> None:
         transport = Transport(url, 5, None)
         try:
@@ -99,7 +99,7 @@ def _fault_of(url: str) -> str:
         finally:
             await transport.close()
 
-    with pytest.raises(CutError) as caught:
+    with pytest.raises(kind) as caught:
         asyncio.run(ask())
     return str(caught.value)
 
@@ -222,6 +222,12 @@ def zeros(mebibytes: int) -> bytes:
     packer = zlib.compressobj(1, zlib.DEFLATED, 31)
     first, *_, block = (packer.compress(bytes(2**20)) + packer.flush(zlib.Z_FULL_FLUSH) for _ in range(2))
     return first + block * (mebibytes - 1)
+
+
+def test_a_page_that_is_too_long_is_given_up(server: ThreadingHTTPServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("meta_eval.ask.transport._MOST_PAGE", 2**20)
+    server.replies = {"/v1/models": reply(b"a" * (2**20 + 1))}  # type: ignore[attr-defined]
+    assert _fault_of(f"http://127.0.0.1:{server.server_port}/v1", Failed) == "an answer of more than 1 MiB"
 
 
 @pytest.mark.parametrize("how", ["endless", "unpacked"])

@@ -25,6 +25,9 @@ _TO_CONNECT = 30.0
 # Log-probabilities of a prompt of 128k tokens are some 25 MB of JSON.
 _MOST_BYTES = 128 * 2**20
 
+# What is asked for by GET is a page about a server: its models, its metrics.
+_MOST_PAGE = 16 * 2**20
+
 # Seconds to keep an idle connection: less than the five after which vLLM closes it.
 _IDLE = 2.0
 
@@ -245,7 +248,8 @@ class Transport:
         try:
             async with self._session.request(method, url, **options) as response:
                 merger = make_merger() if make_merger is not None and response.status == 200 else None
-                return Reply(response.status, response.headers, await _read(response, merger), self._key)
+                content = await _read(response, merger, _MOST_PAGE if method == "GET" else _MOST_BYTES)
+                return Reply(response.status, response.headers, content, self._key)
         except GarbledError as error:
             raise GarbledError(shorten_words(self._key.hide(str(error)))) from None
         except aiohttp.ConnectionTimeoutError:
@@ -300,8 +304,8 @@ def _fault(error: BaseException) -> str:
     return next((words for name, words in _FAULTS if name in names), "the connection was cut")
 
 
-async def _read(response: Any, merger: Merger | None) -> bytes | Json:
-    """Read a body with a size limit, also for compressed bodies. A stream is read while it comes in.
+async def _read(response: Any, merger: Merger | None, most: int) -> bytes | Json:
+    """Read a body of at most so many bytes, also a compressed one. A stream is read while it comes in.
 
     Raises:
         Failed: It is longer than any answer.
@@ -311,8 +315,8 @@ async def _read(response: Any, merger: Merger | None) -> bytes | Json:
     length, is_stream = 0, False
     async for part in response.content.iter_any():
         length += len(part)
-        if length > _MOST_BYTES:
-            raise Failed(f"an answer of more than {_MOST_BYTES // 2**20} MiB")
+        if length > most:
+            raise Failed(f"an answer of more than {most // 2**20} MiB")
         if merger is not None and is_stream:
             merger.feed(part)
             continue

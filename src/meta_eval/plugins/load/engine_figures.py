@@ -27,8 +27,7 @@ _NAMES = {
 }  # fmt: skip
 _LINE = re.compile(r"^([A-Za-z_:]+)(?:\{[^}\n]*\})? ([0-9.eE+-]+)", re.MULTILINE)
 
-# The most characters of a page, and the largest of each figure that can be.
-_MOST_PAGE = 4 * 2**20
+# The largest of each figure that can be.
 _LARGEST = {"running": 1e12, "waiting": 1e12, "pool": 1.0, "preemptions": 1e12}
 _EVERY_S, _PATIENCE_S, _IDLE_S = 0.5, 5.0, 60.0
 
@@ -56,8 +55,6 @@ class EngineFigures:
 def parse_metrics(page: str, at: float) -> EngineFigures | None:
     """Read a page of metrics, summed over engines but for the pool, of which the largest use counts; None without one
     of these figures. What cannot be is left out, such as a share above 1."""
-    if len(page) > _MOST_PAGE:
-        return None
     found: dict[str, float] = {}
     for name, value in _LINE.findall(page):
         for ours, theirs in _NAMES.items():
