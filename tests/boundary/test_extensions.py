@@ -209,11 +209,21 @@ def test_stdout_is_ours_alone_when_a_package_prints_later(install: Install, resu
     assert "rubbish" in done.stderr and "waste" in done.stderr
 
 
-def test_os_exit_that_comes_later_is_no_silent_success(install: Install, results: Path) -> None:
-    install("views", "mine", f"import os\n{VIEW.replace('return', 'os._exit(0); return')}")
+@pytest.mark.parametrize(
+    ("end", "said"),
+    [
+        ("os._exit(0)", "plug_in:V of package my-package 1.0: its code ended the program (exit code 0)"),
+        (
+            "os.kill(os.getpid(), 9)",
+            "often because memory ran out; code of plug_in:V of package my-package 1.0 ran in it",
+        ),
+    ],
+)
+def test_an_end_that_comes_later_is_no_silent_success(end: str, said: str, install: Install, results: Path) -> None:
+    install("views", "mine", f"import os\n{VIEW.replace('return', f'{end}; return')}")
     done = forked(*use("views", results), cwd=results, PYTHONPATH=str(results / "site"))
     assert (done.returncode, done.stdout) == (2, "")
-    assert "plug_in:V of package my-package 1.0: its code ended the program (exit code 0)" in done.stderr
+    assert said in done.stderr
 
 
 @pytest.mark.parametrize("place", ["ask", "meet"])

@@ -389,7 +389,7 @@ def _doc(line: object) -> DocResult:
     number, length, graded = entry.find_count("doc_id"), entry.find_count("length"), entry.find_entry("answers")
     figures, matches = entry.find_entry("figures"), entry.tree.get("prompt_matches")
     values = {key: value for key in figures.tree if (value := figures.find_number(key)) is not None}
-    if number is None or length is None or not isinstance(matches, bool | None):
+    if number is None or length is None or "traits" not in entry or not isinstance(matches, bool | None):
         raise TypeError
     answers = {name: _read_graded(graded.find_entry(name)) for name in graded.tree}
     doc = DocResult(

@@ -268,7 +268,7 @@ def _read_answer(key: _Key, requests: Sequence[LogEntry], metrics: Mapping[str, 
     letters = first.find_entry("output_mapping").tree
     if letters:
         all_right = {*right}
-        golds = [letter for letter, text in letters.items() if text in all_right]
+        golds = [letter for letter, text in letters.items() if isinstance(text, str) and text in all_right]
     else:
         golds = right
     result = first.find_entry("result")
