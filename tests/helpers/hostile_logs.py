@@ -70,7 +70,7 @@ def _helm(folder: Path, texts: Sequence[str]) -> Path:
 
 _REPORT = (
     "<h3>Prompt conversation</h3>{messages}<h3>Results</h3><p>Correct Answer: {text}</p><p>Extracted Answer: {text}</p>"
-    "<p>Score: 1.0</p>"
+    "<p>Score: 1.0</p>{text}"
 )
 
 
