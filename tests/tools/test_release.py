@@ -17,7 +17,8 @@ from template_modules import load_module
 
 TOOL = REPOSITORY / "tools" / "release_notes.py"
 WORKFLOWS = sorted((REPOSITORY / ".github" / "workflows").glob("*.yml"))
-OURS, COMMENT = "./.meta-eval", "python3 -I .github/action/gate.py comment"
+OURS = "./.meta-eval"
+SCRIPT = "python3 -I .github/action/gate.py"
 CHANGELOG = (
     "# Changelog\n\n## Unreleased\n\n- Later.\n\n## 1.2.0 (2026-01-02)\n\n### Speed\n\n- Fast.\n\n## 1.1.0\n\n- Old.\n"
 )
@@ -120,9 +121,27 @@ def test_a_job_may_write_only_what_it_names(workflow: Path) -> None:
             checkouts = [step for step in job["steps"] if "checkout" in step.get("uses", "")]
             assert all(step["with"]["repository"] == "${{ inputs.repository }}" for step in checkouts)
             if checkouts:
-                assert [step["run"] for step in job["steps"] if "run" in step] == [COMMENT]
+                assert [step["run"] for step in job["steps"] if "run" in step] == [
+                    f"{SCRIPT} name",
+                    f"{SCRIPT} comment",
+                ]
                 continue
             assert not re.search(r"\b(pip|python|make)\b", " ".join(step.get("run", "") for step in job["steps"]))
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
+def test_no_checkout_keeps_a_token(workflow: Path) -> None:
+    checkouts = [step for step in steps(workflow) if "actions/checkout@" in step.get("uses", "")]
+    assert all(step.get("with", {}).get("persist-credentials") is False for step in checkouts)
+
+
+def test_the_job_that_comments_uses_nothing_that_the_judged_code_may_have_written() -> None:
+    """The job that runs such code may write any output. It decides only whether there is something to comment on."""
+    workflow = yaml.safe_load((REPOSITORY / ".github" / "workflows" / "gate.yml").read_text(encoding="utf-8"))
+    job = workflow["jobs"]["comment"]
+    assert "needs." in job["if"] and "needs." not in str(job["steps"])
+    given = {value for step in job["steps"] for value in (step.get("env", {}) | step.get("with", {})).values()}
+    assert "meta-eval-${{ steps.gate.outputs.name }}" in given and "${{ inputs.name }}" in given
 
 
 def test_only_the_job_that_publishes_may_prove_who_it_is_to_the_registry() -> None:
