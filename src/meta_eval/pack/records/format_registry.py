@@ -32,8 +32,8 @@ def list_formats() -> Iterator[RecordFormat]:
 
     A name that several packages claim is left out with a warning, as is a format that is not there.
     """
-    extensions = find_extensions(ENTRY_POINTS)
     own = LmEvalFormat()
+    extensions = find_extensions(ENTRY_POINTS, (own.name,))
     for name in sorted({own.name, *extensions}):
         if name == own.name:
             yield own
