@@ -148,7 +148,30 @@ def test_only_the_job_that_publishes_may_prove_who_it_is_to_the_registry() -> No
     jobs = yaml.safe_load((REPOSITORY / ".github" / "workflows" / "release.yml").read_text(encoding="utf-8"))["jobs"]
     assert jobs["publish"]["environment"] == "release"
     assert [name for name, job in jobs.items() if "id-token" in job.get("permissions", {})] == ["publish", "site"]
-    assert (jobs["publish"]["needs"], jobs["notes"]["needs"], jobs["site"]["needs"]) == ("build", "publish", "publish")
+    assert (jobs["notes"]["needs"], jobs["site"]["needs"]) == ("publish", "publish")
+
+
+def test_what_is_published_is_built_of_hashed_tools_alone_and_after_the_tests() -> None:
+    jobs = yaml.safe_load((REPOSITORY / ".github" / "workflows" / "release.yml").read_text(encoding="utf-8"))["jobs"]
+    builders = {
+        name for name, job in jobs.items() if any("actions/upload-" in step.get("uses", "") for step in job["steps"])
+    }
+    assert (builders, set(jobs["publish"]["needs"])) == ({"build", "pages"}, {"build", "pages"})
+    for name in builders:
+        assert jobs[name]["needs"] == "test"  # which is over: it cannot replace what they upload
+        runs = [step["run"] for step in jobs[name]["steps"] if "run" in step]
+        (install,) = [run for run in runs if "install" in run]
+        found = re.fullmatch(r"pip install --require-hashes --only-binary :all: -r (\.ci/[\w-]+\.txt)", install)
+        assert found
+        text = (REPOSITORY / found[1]).read_text(encoding="utf-8").replace("\\\n", "")
+        lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+        assert all(re.fullmatch(r"[\w.-]+==\S+ (; [^#]+)?( +--hash=sha256:[0-9a-f]{64})+", line) for line in lines)
+        assert not [run for run in runs if "make" in run or ("-m build" in run and "--no-isolation" not in run)]
+
+
+def test_newer_actions_and_packages_of_ci_are_asked_for() -> None:
+    updates = yaml.safe_load((REPOSITORY / ".github" / "dependabot.yml").read_text(encoding="utf-8"))["updates"]
+    assert {(of["package-ecosystem"], of["directory"]) for of in updates} == {("github-actions", "/"), ("pip", "/.ci")}
 
 
 def test_the_reusable_workflow_gives_every_input_to_the_action() -> None:
