@@ -12,6 +12,8 @@ from outcomes import OUTCOMES, digest, list_cases, say
 _CASES = list_cases(SMALL_PAIRS)
 
 
+@pytest.mark.plugin("nightly")  # a JUnit file is said, too
+@pytest.mark.plugin("tokens")
 @pytest.mark.parametrize("name", _CASES)
 def test_a_drawn_pair_has_the_outcome_that_it_had(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where this fails, `python tests/helpers/outcomes.py --few --dump FOLDER` before and after shows what changed."""

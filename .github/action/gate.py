@@ -1,5 +1,7 @@
 """The steps of the action: `judge` writes pages and the job summary, and `comment` says the decision once.
 
+`name` is for a job that runs `comment` alone: it writes the gate's name, which is part of the artifact's.
+
 Inputs come by the environment (action.yml), and so does what the runner says. Only Python's own modules are used.
 """
 
@@ -29,6 +31,8 @@ OUTCOMES = ("SHIP", "DON'T SHIP", "UNDECIDED")
 
 # An absolute path of two parts or more, and its last part. Addresses and words such as "and/or" are none.
 PATH = re.compile(r"(?<![\w/.~…\\-])(?:file://)?/(?:[^\s/|<>()'\"`,;:]+/)+([^\s/|<>()'\"`,;:]*)")
+# An @, and what may begin a reference that Markdown or HTML makes one of: &#64; &#x40; &commat;
+MENTION = re.compile(r"@|&(?=#|commat)")
 # What a page shows: its texts and titles, and not its scripts, whose hashes stand in the page.
 PAGE = re.compile(r'(?is)<(script|style)\b.*?</\1>|(?<=>)[^<]+|(?<= title=")[^"]+|(?<= aria-label=")[^"]+')
 
@@ -57,6 +61,11 @@ def judge() -> None:
         "decision": decision, "exit-code": code, "folder": folder, "name": find_name(),
         "page": page if page.exists() else "",
     }  # fmt: skip
+    write_outputs(outputs)
+
+
+def write_outputs(outputs: dict[str, Any]) -> None:
+    """Write outputs of a step."""
     with Path(os.environ["GITHUB_OUTPUT"]).open("a", encoding="utf-8") as file:
         file.writelines(f"{name}={value}\n" for name, value in outputs.items())
 
@@ -204,7 +213,7 @@ def write_comment() -> None:
     page = os.environ.get("PAGE_URL")
     links = f"[Page]({page}) · [Job]({job})" if page else f"[Job]({job})"
     # The text may be of a job that ran the pull request's code: it mentions nobody.
-    text = read(folder / "comment.md").replace("@", "@\u200b")
+    text = MENTION.sub("\\g<0>\u200b", read(folder / "comment.md"))
     text = text if len(text) <= COMMENT else f"{text[:COMMENT]}\n\n… (more on the page)\n"
     body = {"body": f"{marker}\n{text}\n{links}\n"}
     known = find_comment(repository, number, marker)
@@ -268,4 +277,4 @@ def find_name() -> str:
 
 
 if __name__ == "__main__":
-    {"judge": judge, "comment": comment}[sys.argv[1]]()
+    {"judge": judge, "comment": comment, "name": lambda: write_outputs({"name": find_name()})}[sys.argv[1]]()

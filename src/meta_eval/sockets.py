@@ -253,6 +253,7 @@ if TYPE_CHECKING:
     from meta_eval.judge.token_table import Ints as Ints
     from meta_eval.judge.token_table import Schema as Schema
     from meta_eval.judge.token_table import Tokens as Tokens
+    from meta_eval.judge.token_table import check_logprobs as check_logprobs
     from meta_eval.judge.token_table import find_choices_path as find_choices_path
     from meta_eval.judge.token_table import find_table as find_table
     from meta_eval.judge.token_table import find_texts_path as find_texts_path

@@ -6,6 +6,7 @@ import importlib.util
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from offered import offer
 from places import REPOSITORY
 
 from meta_eval import export, grade, prepare, run
-from meta_eval.ask.request_kinds import ENTRY_POINTS
+from meta_eval.ask.request_kinds import ENTRY_POINTS, find_task_kind
 from meta_eval.base.errors import UserError
 
 EXAMPLE = REPOSITORY / "examples" / "rolling_kind.py"
@@ -77,6 +78,21 @@ def test_its_requests_are_exported_and_their_answers_graded(
     assert grade(file, pack=pack).scores["tiny_text"]["bits_per_byte,none"] == pytest.approx(recorded)
 
 
+@pytest.mark.parametrize(("output_type", "own"), [("multiple_choice", "choices"), ("generate_until", "generate")])
+def test_a_kind_that_takes_what_another_takes_is_told(
+    output_type: str, own: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = load_example()
+    monkeypatch.setattr(type(kind), "takes", lambda *_: True)
+    offer(monkeypatch, ENTRY_POINTS, rolling=kind)
+    task = SimpleNamespace(OUTPUT_TYPE=output_type, config=SimpleNamespace(metadata=None))
+    with noted() as notes:
+        assert [find_task_kind("t", task).name for _ in range(2)] == [own, own]
+    assert [note.partition(" (rolling_kind)")[2] for note in notes] == [
+        f" is not used for {output_type} requests of tasks asked as text: {own} takes them"
+    ]
+
+
 def test_a_backend_that_does_not_take_it_is_refused_with_its_sentence(
     config: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -85,9 +101,14 @@ def test_a_backend_that_does_not_take_it_is_refused_with_its_sentence(
         run(config)
 
 
-@pytest.mark.parametrize("name", ["choices", "mine"])
-def test_a_kind_of_another_name_is_a_warning(name: str, pack: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("choices", "is never used as 'choices'"), ("mine", "defines the kind of requests rolling")],
+)
+def test_a_kind_of_another_name_is_a_warning(
+    name: str, words: str, pack: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     offer(monkeypatch, ENTRY_POINTS, **{name: load_example()})
     with noted() as notes, pytest.raises(UserError, match="it scores the likelihood of whole texts"):
         export(pack, pack.parent / "requests.jsonl")
-    assert any("defines the kind of requests rolling" in note for note in notes)
+    assert any(words in note for note in notes)

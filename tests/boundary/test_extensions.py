@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from generate_server import generate_server
 from places import REPOSITORY
 from runs import write_run
 
+from meta_eval import cli as command_line
 from meta_eval.base import extensions
 
 Install = Callable[[str, str, str], Path]
@@ -55,6 +57,7 @@ RECORD = {
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
     """Install a package ``my-package`` of a module with the class ``V``."""
     monkeypatch.setattr(extensions, "_LOADED", {})
+    monkeypatch.setattr(command_line, "_command", cache(command_line._command.__wrapped__))  # it keeps verbs
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
 
     def put(group: str, name: str, code: str) -> Path:
@@ -260,6 +263,46 @@ def test_the_example_of_a_verb_counts_the_docs_of_a_pack(install: Install, tmp_p
     done = cli("docs", "work_dir", "--json", cwd=tmp_path)
     docs = json.loads((tmp_path / "work_dir" / "manifest.json").read_text(encoding="utf-8"))["tasks"]
     assert json.loads(done.stdout) == {name: task["docs"] for name, task in docs.items()}
+
+
+SET = ("--set", "model_name=m", "--set", "tasks=recorded", "--set")
+SHADOWED = {
+    "views": ("html", VIEW, ("report", "results", "--html", "o.html")),
+    "verbs": ("report", VERB, ("--help",)),
+    "record_formats": ("lm-eval", FORMAT, ("prepare", *SET, "evals_dataset=site")),
+    "backends": ("server", BACKEND, ("doctor", "--backend", "none")),
+    "answer_forms": ("requests", "V = None", ("export", "results", "--to", "none")),
+}
+
+
+@pytest.mark.parametrize("socket", SHADOWED)
+def test_a_name_of_the_core_stays_its_own_and_the_package_is_told(socket: str, install: Install, results: Path) -> None:
+    name, code, command = SHADOWED[socket]
+    install(socket, name, f"print('imported')\n{code}")
+    done = cli(*command, cwd=results)
+    said = " ".join(done.stderr.split())
+    assert f"note: plug_in:V of package my-package 1.0: is never used as '{name}' of meta_eval.{socket}" in said
+    assert said.count("is never used") == 1 and "imported" not in said
+
+
+CODES = ["'x'", "4", "70", "-1", "256", "True", "False", "1.0", "[]", "10**5000", "{'a': 1}", "''", "b''", "object"]
+
+
+@pytest.mark.parametrize("code", CODES)
+@pytest.mark.parametrize("how", ["return {}", "import typer; raise typer.Exit({})"])
+def test_a_code_of_a_verb_is_one_of_ours_or_one_message(code: str, how: str, install: Install, tmp_path: Path) -> None:
+    install("verbs", "mine", VERB.replace('print_result("hello")', how.format(code)))
+    done = cli("mine", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    (said,) = done.stderr.splitlines()
+    assert said.startswith("error: meta-eval mine (plug_in:hello): returned ")
+    assert said.endswith("is no exit code of meta-eval. Report it to that package; allowed are 0, 1, 2, 3, 130")
+
+
+@pytest.mark.parametrize("code", [0, 1, 2, 3])
+def test_a_code_of_a_verb_that_is_one_of_ours_is_the_commands(code: int, install: Install, tmp_path: Path) -> None:
+    install("verbs", "mine", VERB.replace('print_result("hello")', f"return {code}"))
+    assert (cli("mine", cwd=tmp_path).returncode, cli("mine", "-h", cwd=tmp_path).returncode) == (code, 0)
 
 
 @pytest.mark.parametrize("socket", ["verbs", "views", "record_formats", "backends"])

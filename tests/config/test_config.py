@@ -250,7 +250,7 @@ def test_without_a_default_the_backend_is_asked_for(tmp_path: Path, monkeypatch:
 
 def test_two_packages_with_a_default_have_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     offer(monkeypatch, "meta_eval.default_backend", only=True, mine=1, yours=2)
-    with pytest.raises(ConfigError, match="backend: is not set"):
+    with pytest.raises(ConfigError, match="backend: is not set, and mine and yours are each the default of a package"):
         load(tmp_path, RECIPE)
 
 

@@ -10,7 +10,7 @@ import pytest
 from command import cli
 from known_llama import NumpyClient, model, tool
 from marks import few
-from offered import withhold
+from offered import offer, withhold
 from packs import prepare
 from places import THOROUGH
 
@@ -180,6 +180,8 @@ def test_without_a_default_a_backend_is_asked_for(monkeypatch: pytest.MonkeyPatc
     done = cli("doctor", "--engine")
     assert (done.returncode, done.stdout) == (2, "")
     assert "--backend: no backend is named, and no engine here is the default. Allowed: server" in done.stderr
+    offer(monkeypatch, "meta_eval.default_backend", mine=1, yours=2)
+    assert "no backend is named, and mine and yours are each the default. Allowed: " in cli("doctor", "--engine").stderr
 
 
 def test_without_a_program_that_serves_there_is_no_line_to_print(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import re
+import runpy
 import shutil
 import stat
 import subprocess
@@ -19,6 +21,7 @@ import pytest
 from action_runner import ACTION, run_action
 from forked import FORKED_BY, python, shared
 from marks import few, thorough
+from places import REPOSITORY
 from runs import write_run
 
 pytestmark = pytest.mark.plugin("nightly")  # the action keeps a history
@@ -361,6 +364,48 @@ def test_nothing_of_a_run_is_a_command_or_a_mention(folder: Path, github: GitHub
     stop = re.findall(r"::stop-commands::(\w{32})\n", ran.log)
     assert len(stop) == 1
     assert ran.log.index("::set-output") < ran.log.index(f"::{stop[0]}::\n")
+
+
+REFERENCES = (
+    "@",
+    "\\@",
+    "&#64;",
+    "&#064;",
+    "&#0000064;",
+    "&#x40;",
+    "&#X40;",
+    "&#x000040;",
+    "&commat;",
+    "&#64",
+    "&#x40",
+    "&amp;#64;@",
+)
+
+
+def test_a_comment_mentions_nobody_by_a_reference_to_a_character(folder: Path, github: GitHub) -> None:
+    """Markdown and HTML make @ of references; HTML takes some without a semicolon, and with any number of zeros."""
+    said = "".join(f"{at}team <b>{at}team/one</b> <div>\n{at}user\n</div>\n" for at in REFERENCES)
+    programs = stand_in(folder, f"## Evaluation: m\n\n**SHIP**: R&D &lt;fine&gt;\n{said}\n")
+    run_action(GATE, folder, event="pull_request", api=github.url, path=programs)
+    (comment,) = github.comments
+    assert "R&D &lt;fine&gt;" in comment["body"] and comment["body"].count("user") == len(REFERENCES)
+    once = html.unescape(comment["body"])
+    assert not re.search(r"@\w", once) and not re.search(r"@\w", re.sub(r"\\(?=[@&])", "", once))
+
+
+@pytest.mark.parametrize(
+    ("given", "name"), [("", "gate"), ("a b", "a-b"), ("../x\ny=1", "x-y-1"), ("é", "gate"), ("n" * 99, "n" * 50)]
+)
+def test_a_job_of_its_own_makes_the_name_that_the_artifact_has(
+    given: str, name: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs = stand_in(folder, "## Evaluation: m\n\n**SHIP**: fine\n")
+    assert run_action({**GATE, "name": given}, folder, path=programs).outputs["name"] == name
+    monkeypatch.setenv("NAME", given)
+    monkeypatch.setenv("GITHUB_OUTPUT", str(tmp_path / "output"))
+    monkeypatch.setattr(sys, "argv", ["gate.py", "name"])
+    runpy.run_path(str(REPOSITORY / ".github" / "action" / "gate.py"), run_name="__main__")
+    assert (tmp_path / "output").read_text(encoding="utf-8") == f"name={name}\n"
 
 
 @pytest.mark.parametrize(("allowed", "code"), [("true", 0), ("false", 3)])

@@ -17,7 +17,8 @@ from template_modules import load_module
 
 TOOL = REPOSITORY / "tools" / "release_notes.py"
 WORKFLOWS = sorted((REPOSITORY / ".github" / "workflows").glob("*.yml"))
-OURS, COMMENT = "./.meta-eval", "python3 -I .github/action/gate.py comment"
+OURS = "./.meta-eval"
+SCRIPT = "python3 -I .github/action/gate.py"
 CHANGELOG = (
     "# Changelog\n\n## Unreleased\n\n- Later.\n\n## 1.2.0 (2026-01-02)\n\n### Speed\n\n- Fast.\n\n## 1.1.0\n\n- Old.\n"
 )
@@ -120,16 +121,57 @@ def test_a_job_may_write_only_what_it_names(workflow: Path) -> None:
             checkouts = [step for step in job["steps"] if "checkout" in step.get("uses", "")]
             assert all(step["with"]["repository"] == "${{ inputs.repository }}" for step in checkouts)
             if checkouts:
-                assert [step["run"] for step in job["steps"] if "run" in step] == [COMMENT]
+                assert [step["run"] for step in job["steps"] if "run" in step] == [
+                    f"{SCRIPT} name",
+                    f"{SCRIPT} comment",
+                ]
                 continue
             assert not re.search(r"\b(pip|python|make)\b", " ".join(step.get("run", "") for step in job["steps"]))
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
+def test_no_checkout_keeps_a_token(workflow: Path) -> None:
+    checkouts = [step for step in steps(workflow) if "actions/checkout@" in step.get("uses", "")]
+    assert all(step.get("with", {}).get("persist-credentials") is False for step in checkouts)
+
+
+def test_the_job_that_comments_uses_nothing_that_the_judged_code_may_have_written() -> None:
+    """The job that runs such code may write any output. It decides only whether there is something to comment on."""
+    workflow = yaml.safe_load((REPOSITORY / ".github" / "workflows" / "gate.yml").read_text(encoding="utf-8"))
+    job = workflow["jobs"]["comment"]
+    assert "needs." in job["if"] and "needs." not in str(job["steps"])
+    given = {value for step in job["steps"] for value in (step.get("env", {}) | step.get("with", {})).values()}
+    assert "meta-eval-${{ steps.gate.outputs.name }}" in given and "${{ inputs.name }}" in given
 
 
 def test_only_the_job_that_publishes_may_prove_who_it_is_to_the_registry() -> None:
     jobs = yaml.safe_load((REPOSITORY / ".github" / "workflows" / "release.yml").read_text(encoding="utf-8"))["jobs"]
     assert jobs["publish"]["environment"] == "release"
     assert [name for name, job in jobs.items() if "id-token" in job.get("permissions", {})] == ["publish", "site"]
-    assert (jobs["publish"]["needs"], jobs["notes"]["needs"], jobs["site"]["needs"]) == ("build", "publish", "publish")
+    assert (jobs["notes"]["needs"], jobs["site"]["needs"]) == ("publish", "publish")
+
+
+def test_what_is_published_is_built_of_hashed_tools_alone_and_after_the_tests() -> None:
+    jobs = yaml.safe_load((REPOSITORY / ".github" / "workflows" / "release.yml").read_text(encoding="utf-8"))["jobs"]
+    builders = {
+        name for name, job in jobs.items() if any("actions/upload-" in step.get("uses", "") for step in job["steps"])
+    }
+    assert (builders, set(jobs["publish"]["needs"])) == ({"build", "pages"}, {"build", "pages"})
+    for name in builders:
+        assert jobs[name]["needs"] == "test"  # which is over: it cannot replace what they upload
+        runs = [step["run"] for step in jobs[name]["steps"] if "run" in step]
+        (install,) = [run for run in runs if "install" in run]
+        found = re.fullmatch(r"pip install --require-hashes --only-binary :all: -r (\.ci/[\w-]+\.txt)", install)
+        assert found
+        text = (REPOSITORY / found[1]).read_text(encoding="utf-8").replace("\\\n", "")
+        lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+        assert all(re.fullmatch(r"[\w.-]+==\S+ (; [^#]+)?( +--hash=sha256:[0-9a-f]{64})+", line) for line in lines)
+        assert not [run for run in runs if "make" in run or ("-m build" in run and "--no-isolation" not in run)]
+
+
+def test_newer_actions_and_packages_of_ci_are_asked_for() -> None:
+    updates = yaml.safe_load((REPOSITORY / ".github" / "dependabot.yml").read_text(encoding="utf-8"))["updates"]
+    assert {(of["package-ecosystem"], of["directory"]) for of in updates} == {("github-actions", "/"), ("pip", "/.ci")}
 
 
 def test_the_reusable_workflow_gives_every_input_to_the_action() -> None:

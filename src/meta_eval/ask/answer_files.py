@@ -342,9 +342,9 @@ def find_form(name: str) -> AnswerForm:
         ConfigError: There is none of this name.
         ExtensionError: Its package cannot be loaded.
     """
+    others = find_extensions(ENTRY_POINTS, (OWN.name,))
     if name == OWN.name:
         return OWN
-    others = find_extensions(ENTRY_POINTS)
     if name not in others:
         names = sorted({OWN.name, *others})
         raise ConfigError(
@@ -356,7 +356,7 @@ def find_form(name: str) -> AnswerForm:
 def list_forms() -> list[AnswerForm]:
     """The forms of other packages, by name, then our own. A broken one is a warning."""
     forms = []
-    for extension in find_extensions(ENTRY_POINTS).values():
+    for extension in find_extensions(ENTRY_POINTS, (OWN.name,)).values():
         try:
             forms.append(_load_form(extension))
         except ExtensionError as error:

@@ -298,7 +298,7 @@ _CORE = (Generate(), Chat(), Choices(), Force())
 
 def list_kinds() -> dict[str, RequestKind]:
     """All kinds by name: the core's, then those of packages. A broken one is a warning."""
-    return _load_kinds(tuple(find_extensions(ENTRY_POINTS).values()))
+    return _load_kinds(tuple(find_extensions(ENTRY_POINTS, [kind.name for kind in _CORE]).values()))
 
 
 @cache
@@ -307,7 +307,7 @@ def _load_kinds(extensions: tuple[Extension, ...]) -> dict[str, RequestKind]:
     for extension in extensions:
         try:
             kind: RequestKind = load_extension(extension, RequestKind, name=(str,), refusal=(str,))
-            if kind.name != extension.name or kind.name in kinds:
+            if kind.name != extension.name:
                 place = f"{extension.name} ({extension.points[0].value})"
                 raise ExtensionError(f"defines the kind of requests {kind.name}", where=place)
             kinds[kind.name] = kind
@@ -340,7 +340,19 @@ def find_task_kind(name: str, task: Any) -> RequestKind:
 
 
 def _find_taking(output_type: str, asked_as: str) -> RequestKind | None:
-    return next((kind for kind in list_kinds().values() if kind.takes(output_type, asked_as)), None)
+    return _choose_taking(tuple(list_kinds().values()), output_type, asked_as)
+
+
+@cache
+def _choose_taking(kinds: tuple[RequestKind, ...], output_type: str, asked_as: str) -> RequestKind | None:
+    """The first kind that takes such requests. Others that take them are never used for them: that is said once."""
+    taking = [kind for kind in kinds if kind.takes(output_type, asked_as)]
+    for other in taking[1:]:
+        log.warning(
+            f"the kind of requests {other.name} ({type(other).__module__}) is not used for {output_type} requests of "
+            f"tasks asked as {asked_as}: {taking[0].name} takes them"
+        )
+    return taking[0] if taking else None
 
 
 def choose_tasks_to_ask(manifest: Manifest, names: Sequence[str]) -> list[str]:

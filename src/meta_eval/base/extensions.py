@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from meta_eval.base.errors import UserError
 from meta_eval.base.isolation import isolate_import
+from meta_eval.base.logs import log
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -70,9 +71,25 @@ def _read_entry_points(path: tuple[str, ...]) -> Any:  # noqa: ARG001 (what is i
     return metadata.entry_points()
 
 
-def find_extensions(group: str) -> dict[str, Extension]:
-    """What packages offer in a group of entry points, sorted by name."""
-    return dict(_read_extensions(entry_points, group, tuple(sys.path)))
+def find_extensions(group: str, own: Collection[str] = ()) -> dict[str, Extension]:
+    """What packages offer in a group of entry points, sorted by name.
+
+    Args:
+        group: The group.
+        own: The names that meta-eval's core has. A package that offers one is left out, with a warning.
+    """
+    extensions = dict(_read_extensions(entry_points, group, tuple(sys.path)))
+    for name in extensions.keys() & set(own):
+        _warn_shadowed(extensions.pop(name))
+    return extensions
+
+
+@cache
+def _warn_shadowed(extension: Extension) -> None:
+    """Say once that it is never used."""
+    for point in extension.points:
+        what = f"is never used as {point.name!r} of {point.group}, which is a name of meta-eval itself"
+        log.warning(str(ExtensionError(what, where=_name_of(point), hint="Give it another name")))
 
 
 @lru_cache(maxsize=32)

@@ -324,6 +324,15 @@ def describe_error(error: Exception) -> str:
     return " ".join(words.split())[:300] or type(error).__name__
 
 
+def explain_locked(folder: Path) -> str | None:
+    """Why a folder cannot be listed; None where it can be, or is no folder."""
+    try:
+        next(iter(folder.iterdir() if folder.is_dir() else ()), None)
+    except OSError as error:
+        return f"cannot be read ({describe_error(error)})"
+    return None
+
+
 def is_path(name: str) -> bool:
     """Whether a name has the form of a path, and not of an id on the hub: ``owner/name``."""
     return name.startswith((".", "/", "~", "\\")) or name.count("/") > 1

@@ -25,6 +25,7 @@ from meta_eval.cli.streams import print_result
 from meta_eval.cli.verb import Verb, find_verb, list_verbs
 
 _INTERRUPTED = 130
+_CODES = (0, 1, 2, 3, _INTERRUPTED)
 
 # typer's class for errors of usage. typer does not export it.
 _USAGE: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
@@ -72,15 +73,12 @@ class _Verbs(TyperGroup):
         return _print_help(super().get_help_option(ctx))
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 (it is called with it)
-        for heading, verbs in groupby(list_verbs(VERBS, _warn), key=lambda verb: verb.panel):
+        from meta_eval.cli.console import notes
+
+        log.addHandler(notes)  # help is shown before `_root` runs
+        for heading, verbs in groupby(list_verbs(VERBS), key=lambda verb: verb.panel):
             with formatter.section(heading):
                 formatter.write_dl([(verb.name, verb.help) for verb in verbs])
-
-
-def _warn(message: str) -> None:
-    from meta_eval.cli.console import warn
-
-    warn(message)
 
 
 def _print_help(option: Any) -> Any:
@@ -177,7 +175,11 @@ def _run() -> int:  # noqa: PLR0911 (one for each way to end)
         return _end(str(refused(error)))
     try:
         code = _call()
-        return _interrupted() if code == _INTERRUPTED else int(code or 0)
+        if code is None:
+            return 0
+        if type(code) is not int or code not in _CODES:
+            return _end(_describe_wrong_code(code))
+        return _interrupted() if code == _INTERRUPTED else code
     except UserError as error:
         return _end(str(error))
     except (KeyboardInterrupt, typer.Abort) as end:
@@ -216,6 +218,17 @@ def _find_fault(error: BaseException) -> str | None:
 
     fault = find_extension_fault(error)
     return None if fault is None else str(fault)
+
+
+def _describe_wrong_code(code: object) -> str:
+    from meta_eval.base.display import quoted
+
+    verb = find_verb(sys.argv[1], VERBS) if sys.argv[1:] else None
+    body = f" ({verb.body})" if verb else ""
+    return (
+        f"meta-eval {' '.join(sys.argv[1:2])}{body}: returned {quoted(code)}, which is no exit code of meta-eval. "
+        f"Report it to that package; allowed are {', '.join(map(str, _CODES))}"
+    )
 
 
 def _end(message: str) -> int:

@@ -33,7 +33,8 @@ class Verb:
     """Its line in ``meta-eval --help``, which has 80 columns."""
 
     body: str
-    """``module:name`` of the function that Typer calls, or of a `typer.Typer` with subcommands."""
+    """``module:name`` of the function that Typer calls, or of a `typer.Typer` with subcommands. It returns the exit
+    code: 0, 1, 2, 3 or 130, and None for 0."""
 
     call: str = ""
     """``module:name`` of the function that ``meta_eval.NAME`` is in Python; empty if there is none."""
@@ -89,7 +90,7 @@ def find_verb(name: str, shipped: Iterable[Verb]) -> Verb | None:
 def list_verbs(shipped: Iterable[Verb], warn: Callable[[str], None] = log.warning) -> list[Verb]:
     """All verbs under their headings: those of the core, then the others by name. ``warn`` says which are broken."""
     verbs = list(shipped)
-    for name in sorted(find_extensions(ENTRY_POINTS).keys() - {verb.name for verb in verbs}):
+    for name in sorted(find_extensions(ENTRY_POINTS, [verb.name for verb in verbs])):
         try:
             verbs += filter(None, [find_verb(name, ())])
         except ExtensionError as error:

@@ -17,7 +17,7 @@ from meta_eval.ask.request import Request
 from meta_eval.base import assets
 from meta_eval.doctor.engine_options import EngineOptions
 from meta_eval.harness.families import list_families
-from meta_eval.harness.settings import RunSettings, find_default_backend
+from meta_eval.harness.settings import RunSettings, find_default_backend, list_default_backends
 from meta_eval.pack.backends.base import BackendError
 from meta_eval.pack.backends.registry import UnknownBackendError, find_backend
 from meta_eval.pack.backends.server import find_program
@@ -74,7 +74,10 @@ def make_settings(options: EngineOptions) -> RunSettings:
     """
     backend = options.backend or ("server" if options.base_url else find_default_backend())
     if backend is None:
-        raise UnknownBackendError("no backend is named, and no engine here is the default")
+        several = " and ".join(list_default_backends())
+        raise UnknownBackendError(
+            f"no backend is named, and {f'{several} are each' if several else 'no engine here is'} the default"
+        )
     content = {
         "model_name": str(find_model_folder()), "backend": backend, "base_url": tuple(options.base_url),
         "serve": find_backend(backend).can_serve and not options.base_url, "dtype": "float32",

@@ -121,10 +121,14 @@ class TokenPrices(BaseModel):
 SAMPLING = ("do_sample", "temperature", "top_p", "top_k", "min_p")
 
 
+def list_default_backends() -> list[str]:
+    """The names in the group of entry points ``meta_eval.default_backend``."""
+    return list(find_extensions("meta_eval.default_backend"))
+
+
 def find_default_backend() -> str | None:
-    """The backend that is used where none is named: the only entry point of the group ``meta_eval.default_backend``.
-    None without one, or where several packages bring one."""
-    names = list(find_extensions("meta_eval.default_backend"))
+    """The backend that is used where none is named. None where no package brings a default, or several do."""
+    names = list_default_backends()
     return names[0] if len(names) == 1 else None
 
 

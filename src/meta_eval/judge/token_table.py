@@ -187,22 +187,28 @@ def _is_header(header: Header) -> bool:
     left = header.left_out.values() if isinstance(header.left_out, dict) else [None]
     return (
         all(isinstance(value, str) for value in (*texts, header.answers))
-        and all(isinstance(value, int) and value >= 0 for value in counts)
-        and all(isinstance(value, dict) and all(isinstance(count, int) for count in value.values()) for value in left)
+        and all(map(_is_count, counts))
+        and all(isinstance(value, dict) and all(map(_is_count, value.values())) for value in left)
         and isinstance(header.measured, dict)
         and all(isinstance(value, str) for value in header.measured.values())
         and (header.seed is None or isinstance(header.seed, int))
     )
 
 
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
 def read_batches(path: Path, schema: Schema, size: int) -> Iterator[list[dict[str, Any]]]:
     """Read the rows of a table in batches, with lists as arrays.
 
     Raises:
-        TokensError: The file is damaged.
+        TokensError: The file is damaged, or has a doc twice.
     """
     import pyarrow as pa
 
+    keys = [name for name in ("task", "doc", "probe") if name in schema]
+    seen: set[tuple[Any, ...]] = set()
     with locating(path):
         try:
             with open_parquet(path) as parquet:
@@ -212,9 +218,18 @@ def read_batches(path: Path, schema: Schema, size: int) -> Iterator[list[dict[st
                     if empty:
                         raise make_damage_error(f"{empty[0]} is empty")
                     values = [_list_values(column, schema[name]) for name, column in columns.items()]
-                    yield [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]
+                    rows = [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]
+                    for row in rows:
+                        _refuse_second(tuple(row[name] for name in keys), seen)
+                    yield rows
         except (OSError, pa.ArrowException, ValueError) as error:
             raise make_damage_error(f"cannot be read ({describe_error(error)})") from None
+
+
+def _refuse_second(key: tuple[Any, ...], seen: set[tuple[Any, ...]]) -> None:
+    if key in seen:
+        raise make_damage_error(f"has {'/'.join(map(str, key))} twice")
+    seen.add(key)
 
 
 def _list_values(column: pa.Array, word: str) -> list[Any]:
@@ -504,14 +519,28 @@ def _check_columns(answer: Forced) -> None:
         and not len(answer.token_ids) == len(top_ids) == len(top_logprobs)
     ):
         raise make_damage_error("its likeliest tokens do not fit its tokens")
-    if top_ids is not None and top_logprobs is not None and (top_ids.ndim != 2 or top_ids.shape != top_logprobs.shape):
+    if (
+        top_ids is not None
+        and top_logprobs is not None
+        and (top_ids.ndim != 2 or not top_ids.shape[1] or top_ids.shape != top_logprobs.shape)
+    ):
         raise make_damage_error("its likeliest tokens are not as many for each token")
-    values = [answer.logprobs, answer.top_logprobs, *(() if top_logprobs is None else (top_logprobs,))]
-    if not all(np.isfinite(some).all() for some in values):
-        raise make_damage_error("a log-probability is no number")
-    if (answer.top_logprobs > LOGPROB_ROUNDING).any() or (
-        answer.logprobs > answer.top_logprobs + LOGPROB_ROUNDING
-    ).any():
-        raise make_damage_error("a log-probability is above 0, or above that of the likeliest token")
+    check_logprobs(answer.logprobs, answer.top_logprobs)
+    if top_logprobs is not None:
+        check_logprobs(top_logprobs, np.zeros(1, np.float32))
     if (answer.ranks < 0).any() or (answer.token_ids < 0).any():
         raise make_damage_error("a rank or a token is negative")
+    if answer.prompt_tokens < 0 or answer.doc < 0:
+        raise make_damage_error("the number of its doc or of its prompt's tokens is negative")
+
+
+def check_logprobs(logprobs: NDArray[np.float32], top_logprobs: NDArray[np.float32]) -> None:
+    """Check log-probabilities of tokens, in nats, and those of the likeliest tokens at their places.
+
+    Raises:
+        TokensError: One is no number, above 0, or above that of the likeliest token.
+    """
+    if not all(np.isfinite(some).all() for some in (logprobs, top_logprobs)):
+        raise make_damage_error("a log-probability is no number")
+    if (top_logprobs > LOGPROB_ROUNDING).any() or (logprobs > top_logprobs + LOGPROB_ROUNDING).any():
+        raise make_damage_error("a log-probability is above 0, or above that of the likeliest token")

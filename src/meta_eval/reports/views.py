@@ -161,7 +161,7 @@ def find_view(name: str, document_type: str) -> View:
     Raises:
         ConfigError: There is none of this name, or it does not show such a document.
     """
-    others = find_extensions(ENTRY_POINTS)
+    others = find_extensions(ENTRY_POINTS, _SHIPPED)
     if name not in _SHIPPED and name not in others:
         views = ", ".join(sorted({*_SHIPPED, *others}))
         raise ConfigError(f"unknown view {name}", where="--view", hint=f"Views: {views}")

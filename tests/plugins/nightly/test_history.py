@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from marks import each
 from one_task import run
 from runs import TIME, write_run
 
 from meta_eval.errors import UserError
 from meta_eval.plugins.nightly.history_alarm import judge_history, read_alarm_rate
-from meta_eval.plugins.nightly.run_history import PastRun, TaskVerdicts, add_run, read_history, read_past_run
+from meta_eval.plugins.nightly.run_history import (
+    PastRun,
+    TaskVerdicts,
+    add_run,
+    find_newer,
+    read_history,
+    read_past_run,
+)
 
 DOCS = 60
 
@@ -313,6 +323,42 @@ def test_the_name_of_a_doc_is_explained(tmp_path: Path) -> None:
     assert "A doc is named by the beginning of its hash. To see it, search for that text in the samples file" in out
 
 
+# What a clock said at one run after another: set back, set forward, stopped, of another century, without fractions.
+CLOCKS = [
+    f"{first} {second} {third}"
+    for first, second in itertools.permutations(
+        ("2026-01-02T03:04:05.5Z", "2026-01-02T03:04:05.25Z", "2026-01-02T03:04:06Z", "2025-12-31T23:59:59Z", "1970-01-01T00:00:00Z"), 2
+    )
+    for third in ("2026-01-02T03:04:05.5Z", "2099-12-31T23:59:59.999999Z", "0001-01-01T00:00:00Z")
+]  # fmt: skip
+
+
+@each("clock", CLOCKS)
+def test_a_run_that_is_older_than_another_is_told_and_the_newest_is_judged(clock: str, tmp_path: Path) -> None:
+    folder, times = tmp_path / clock, [datetime.fromisoformat(text) for text in clock.split()]
+    added: list[PastRun] = []
+    for night, text in zip(nights(3), clock.split(), strict=True):
+        added.append(night.model_copy(update={"time": text}))
+        add_run(folder, added[-1])
+        newest = max(times[: len(added)])
+        newer = find_newer(folder, added[-1])
+        assert (newer and datetime.fromisoformat(newer.time)) == (None if times[len(added) - 1] == newest else newest)
+    assert [one.time for one in read_history(folder)] == [
+        one.time for _, one in sorted(zip(times, added, strict=True), key=lambda of: of[0])
+    ]
+    assert judge_history(read_history(folder), 100).runs[-1].time == clock.split()[times.index(max(times))]
+
+
+def test_after_a_clock_ran_backwards_adding_says_which_run_is_judged(tmp_path: Path) -> None:
+    folder = tmp_path / "history"
+    add_run(folder, past(8, {"arc": [1.0]}).model_copy(update={"time": "2099-01-09T03:00:00Z"}))
+    code, out, err = run("history", "add", write_run(tmp_path / "out", [1.0, 0.0]), "--folder", folder)
+    assert (code, out.count("\n")) == (0, 1)
+    assert "note: check does not judge this run, of 20" in err and "the newest is c8, of 2099-01-09" in " ".join(
+        err.split()
+    )
+
+
 def test_runs_of_one_time_are_in_the_order_of_their_paths_and_it_is_said(tmp_path: Path) -> None:
     night, *others = nights(3)
     for name, one in zip(("x", "y", "z"), (night, *others), strict=True):
@@ -352,9 +398,9 @@ def test_results_without_a_time_are_kept_though_they_are_alike(tmp_path: Path) -
 def test_a_fall_of_the_mean_names_the_task_that_fell_most(tmp_path: Path) -> None:
     lost = (("s", 5, 5), ("t", 6, 6), ("u", 5, 7))
     tasks = [nights(24, docs, since=20, task=task, seed=seed) for task, docs, seed in lost]
-    for each in zip(*tasks, strict=True):
-        verdicts = {name: one.tasks[name] for one in each for name in one.tasks}
-        add_run(tmp_path, each[0].model_copy(update={"tasks": verdicts}))
+    for night in zip(*tasks, strict=True):
+        verdicts = {name: one.tasks[name] for one in night for name in one.tasks}
+        add_run(tmp_path, night[0].model_copy(update={"tasks": verdicts}))
     code, out, _ = run("history", "check", "--folder", tmp_path, "--json")
     assert code == 1
     assert json.loads(out)["summary"].startswith("alarm: mean: a sudden drop that began after c19")

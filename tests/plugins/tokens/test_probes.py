@@ -43,5 +43,5 @@ def test_probes_lie_beside_their_table_and_are_read_as_they_were_written(tmp_pat
 )
 def test_damaged_probes_are_refused(tmp_path: Path, other: dict[str, object]) -> None:
     write_probes(find_probes_path(tmp_path / "a.parquet"), HEADER, [probed(0, **other)])
-    with pytest.raises(TokensError, match="not one number a token"):
+    with pytest.raises(TokensError, match="not one number a token|is no number"):
         read_probes(tmp_path / "a.parquet")

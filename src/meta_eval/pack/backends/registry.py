@@ -26,9 +26,9 @@ def list_backends() -> tuple[str, ...]:
 
     This reads entry points and imports nothing.
     """
-    others = find_extensions(ENTRY_POINTS)
+    others = find_extensions(ENTRY_POINTS, (Server.name,))
     modules = Counter(map(_module_of, others.values()))
-    named = sorted((modules[_module_of(other)] > 1, name) for name, other in others.items() if name != Server.name)
+    named = sorted((modules[_module_of(other)] > 1, name) for name, other in others.items())
     return (Server.name, *(name for _, name in named))
 
 
@@ -38,9 +38,10 @@ def find_backend(name: str) -> Backend:
     Raises:
         UnknownBackendError: The name is unknown, that backend cannot answer a pack, or its package fails.
     """
+    others = find_extensions(ENTRY_POINTS, (Server.name,))
     if name == Server.name:
         return Server(find_program())
-    if extension := find_extensions(ENTRY_POINTS).get(name):
+    if extension := others.get(name):
         return _load(extension)
     if reason := _find_reason(name):
         raise UnknownBackendError(f"{name!r} cannot run a pack: {reason}")

@@ -14,6 +14,7 @@ from meta_eval.base.display import quoted
 from meta_eval.base.errors import ConfigError, describe_wrong_value, join_errors, suggest_name
 from meta_eval.base.pack_names import join_names
 from meta_eval.harness.config_keys import list_allowed
+from meta_eval.harness.settings import list_default_backends
 from meta_eval.pack.backends.registry import list_backends
 
 # Allowed values where pydantic's message is unclear. Keep docs/reference/configuration.md the same.
@@ -112,7 +113,9 @@ def _describe(first: ErrorDetails, place: ValuePlace, model: type[BaseModel]) ->
         if number == 0 or part in _keys_at(model, key[:number]) or (key[0] == "model_args" and number == 1)
     )
     if first["type"] == "missing" or (key == ("backend",) and first["input"] is None):  # nothing is the default
-        return ConfigError(f"{'.'.join(key)}: is not set", where=place.of(key), hint=describe_allowed(*key))
+        several = list_default_backends() if key == ("backend",) else []
+        more = f", and {' and '.join(several)} are each the default of a package" if several else ""
+        return ConfigError(f"{'.'.join(key)}: is not set{more}", where=place.of(key), hint=describe_allowed(*key))
     allowed = describe_allowed(*key)
     if first["type"] == "value_error":
         what = describe_wrong_value(first["msg"])

@@ -8,7 +8,7 @@ from pathlib import PurePath
 
 from meta_eval.base.errors import ConfigError, SourceError, UserError, suggest_name
 from meta_eval.base.extensions import ExtensionError, find_extensions, load_extension
-from meta_eval.base.inputs import expand_home, is_packed, suggest_path
+from meta_eval.base.inputs import expand_home, explain_locked, is_packed, suggest_path
 from meta_eval.base.logs import log, report_progress
 from meta_eval.pack.records.format import LM_EVAL, Place, RecordFormat
 from meta_eval.pack.records.lm_eval_format import LmEvalFormat
@@ -32,8 +32,8 @@ def list_formats() -> Iterator[RecordFormat]:
 
     A name that several packages claim is left out with a warning, as is a format that is not there.
     """
-    extensions = find_extensions(ENTRY_POINTS)
     own = LmEvalFormat()
+    extensions = find_extensions(ENTRY_POINTS, (own.name,))
     for name in sorted({own.name, *extensions}):
         if name == own.name:
             yield own
@@ -93,11 +93,12 @@ def explain_unreadable(name: str, *, where: str) -> UserError:
     reads = "; ".join(record_format.reads for record_format in list_formats() if record_format.reads)
     readable = f"It reads {reads}. Other formats: docs/architecture.md#sockets"
     if path.is_dir():
-        packed = next((file for file in Place(name, path).files if is_packed(PurePath(file))), None)
+        why, hint = explain_locked(path), None
+        packed = None if why else next((file for file in Place(name, path).files if is_packed(PurePath(file))), None)
         if packed is not None:
-            return SourceError(
-                f"{packed} is compressed, and not read so", where=name, hint="Unpack the files of the folder"
-            )
+            why, hint = f"{packed} is compressed, and not read so", "Unpack the files of the folder"
+        if why:
+            return SourceError(why, where=name, hint=hint)
         what = "is neither a recorded run nor an evals dataset that meta-eval can read"
         return SourceError(what, where=name, hint=readable)
     if path.exists():

@@ -23,7 +23,7 @@ from typing import Any
 
 from meta_eval.base import assets
 from meta_eval.base.errors import ConfigError, SourceError, TemplateError, locating
-from meta_eval.base.inputs import read_regular, read_text
+from meta_eval.base.inputs import explain_locked, read_regular, read_text
 from meta_eval.base.pack_names import COPIED_SUFFIX, is_name
 from meta_eval.base.yaml_files import MAX_BYTES, parse_yaml
 from meta_eval.pack.templates.checks import check_keys
@@ -107,9 +107,11 @@ def find_code(name: str, template_dir: Path) -> TaskCode:
         template_dir: The user's template folder, which comes first; ignored if it does not exist.
 
     Raises:
-        SourceError: No task has this name, several files define it, or it is a class.
+        SourceError: No task has this name, several files define it, it is a class, or the folder cannot be read.
         TemplateError: Its YAML cannot be read, or has a key that lm-eval does not know.
     """
+    if (why := explain_locked(template_dir)) is not None:
+        raise SourceError(why, where=f"template_dir {template_dir}")
     places: list[tuple[Path, str, PurePosixPath]] = []
     shipped = assets.asset_path("meta_template")
     for folder, words in ((template_dir, "template_dir"), (shipped, "the templates that meta-eval ships")):

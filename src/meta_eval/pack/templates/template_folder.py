@@ -22,7 +22,7 @@ from pydantic_core import ErrorDetails
 from meta_eval.base import assets
 from meta_eval.base.display import quoted
 from meta_eval.base.errors import TemplateError, describe_wrong_value, join_errors, locating, suggest_name
-from meta_eval.base.inputs import InputError, read_text, suggest_path
+from meta_eval.base.inputs import InputError, explain_locked, read_text, suggest_path
 from meta_eval.base.logs import log
 from meta_eval.base.pack_names import RULE, is_inside, is_name, join_names
 from meta_eval.base.thresholds import NAMED
@@ -99,6 +99,8 @@ def read_templates(root: Path) -> TemplateFolder:
             where=f"template_dir {root}",
             hint="Run `meta-eval init` to write meta_template/, or set template_dir",
         )
+    if (why := explain_locked(root)) is not None:
+        raise TemplateError(why, where=f"template_dir {root}")
     reading = FolderReader(root)
     tasks: dict[str, Template] = {}
     groups: dict[str, PurePosixPath] = {}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from meta_eval.base.apart import apart
 from meta_eval.base.errors import ConfigError, PackError, UserError, documented
 from meta_eval.base.garbage import collect_seldom
-from meta_eval.base.inputs import format_json
+from meta_eval.base.inputs import describe_error, format_json
 from meta_eval.base.isolation import isolate_code
 from meta_eval.base.logs import Progress, display_logs, log, report_progress
 from meta_eval.base.outputs import replace_file
@@ -244,7 +244,7 @@ def _write(path: Path, text: str, folder: Path) -> None:
         if not os.path.lexists(ignore):  # an existing file may have been edited
             ignore.write_text(_GITIGNORE, encoding="utf-8")
     except OSError as error:
-        raise PackError(f"cannot be written ({error})", where=str(path)) from None
+        raise PackError(f"cannot be written ({describe_error(error)})", where=str(path)) from None
     with replace_file(path) as file:
         file.write(text)
 

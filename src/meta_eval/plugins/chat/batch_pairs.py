@@ -31,6 +31,7 @@ from meta_eval.sockets import (
     is_name,
     is_packed,
     open_regular,
+    parse_json,
     parse_loose_json,
     read_raw_samples,
 )
@@ -198,8 +199,7 @@ def read_requests(file: Path) -> dict[str, BatchRequest]:
     """
     requests: dict[str, BatchRequest] = {}
     for where, request in _read_lines(file, is_batch_request, read_batch_request, "request"):
-        if request.custom_id in requests:
-            raise DataError(f"repeats the custom_id {request.custom_id!r:.80}", where=where)
+        _refuse_second(request.custom_id, requests, where)
         requests[request.custom_id] = request
     return requests
 
@@ -208,7 +208,7 @@ def read_golds(file: Path) -> dict[str, Mapping[str, Any]]:
     """Read the lines of a file of golds by custom_id.
 
     Raises:
-        DataError: A line has no gold.
+        DataError: A line has no gold, or repeats a custom_id.
     """
 
     def read(content: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -219,7 +219,16 @@ def read_golds(file: Path) -> dict[str, Mapping[str, Any]]:
     def is_gold(content: object) -> bool:
         return isinstance(content, Mapping) and {"custom_id", "gold"} <= content.keys()
 
-    return {line["custom_id"]: line for _, line in _read_lines(file, is_gold, read, "gold")}
+    golds: dict[str, Mapping[str, Any]] = {}
+    for where, line in _read_lines(file, is_gold, read, "gold"):
+        _refuse_second(line["custom_id"], golds, where)
+        golds[line["custom_id"]] = line
+    return golds
+
+
+def _refuse_second(custom_id: str, known: Collection[str], where: str) -> None:
+    if custom_id in known:
+        raise DataError(f"repeats the custom_id {custom_id!r:.80}", where=where)
 
 
 @dataclass(slots=True)
@@ -274,7 +283,7 @@ def _read_lines(
     """Read the lines of a file, each with its place. A line that is not JSON is put into ``cut_off``, or refused."""
     for raw in read_raw_samples(file):
         try:
-            content = parse_loose_json(raw.content)
+            content = parse_json(raw.content)
         except ValueError:
             if cut_off is not None:
                 cut_off.append(raw.where)

@@ -5,13 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from meta_eval.sockets import LONGEST, GarbledError, Json, format_json, parse_loose_json
+from meta_eval.sockets import FILTERED, LONGEST, GarbledError, Json, format_json, parse_loose_json
 
 # Fields of a delta that are texts, in pieces.
 _TEXTS = ("content", "reasoning", "reasoning_content", "refusal")
 
 # The most answers of a stream, and tool calls of a message.
 _MOST = 1024
+
+# A mark that may stand before the first line, and the fields of an event.
+_BOM = b"\xef\xbb\xbf"
+_FIELDS = (b"data:", b"event:", b":", b"id:", b"retry:")
 
 
 class StreamMerger:
@@ -30,7 +34,7 @@ class StreamMerger:
     @staticmethod
     def is_stream(head: bytes) -> bool:
         """Whether a body is a stream of events, whatever was asked for."""
-        return head[:200].lstrip().startswith((b"data:", b"event:", b":", b"id:"))
+        return head[:200].removeprefix(_BOM).lstrip().startswith(_FIELDS)
 
     def feed(self, part: bytes) -> None:
         """Read on.
@@ -58,17 +62,21 @@ class StreamMerger:
         ended = self._choices and all(choice.finish_reason is not None for choice in self._choices.values())
         if not self._is_over and not ended:
             raise GarbledError("a stream that ended early")
+        if not all(choice.has_delta or choice.finish_reason == FILTERED for choice in self._choices.values()):
+            raise GarbledError("a stream with a choice that holds neither a delta nor a message")
         return {**self._body, "choices": [self._choices[index].as_json(index) for index in sorted(self._choices)]}
 
     def _take_line(self, line: bytes) -> None:
-        """Lines of one event belong together; an empty line ends it."""
+        """Lines of one event belong together; an empty line ends it. An event without data is none."""
         if self._is_over:
             return
+        line = line.removeprefix(_BOM)
         if line.startswith(b"data:"):
             self._data.append(line[5:].strip())
         elif not line and self._data:
             data, self._data = b"\n".join(self._data), []
-            self._take_event(data)
+            if data:
+                self._take_event(data)
 
     def _take_event(self, data: bytes) -> None:
         if data == b"[DONE]":
@@ -88,12 +96,15 @@ class StreamMerger:
             self._body["model"] = chunk["model"]
         if isinstance(chunk.get("usage"), dict):
             self._body["usage"] = chunk["usage"]
-        parts = chunk.get("choices", [])
-        for part in parts if isinstance(parts, list) else [None]:
-            self._take_choice(part)
+        parts = chunk.get("choices")
+        if parts is None:
+            return
+        for place, part in enumerate(parts if isinstance(parts, list) else [None]):
+            self._take_choice(place, part)
 
-    def _take_choice(self, part: Any) -> None:
-        index = part.get("index", 0) if isinstance(part, dict) else None
+    def _take_choice(self, place: int, part: Any) -> None:
+        index = part.get("index") if isinstance(part, dict) else None
+        index = place if index is None else index
         if not isinstance(part, dict) or not isinstance(index, int):
             raise GarbledError("a stream with a choice that is not an object")
         if not 0 <= index < _MOST:
@@ -102,10 +113,13 @@ class StreamMerger:
         if part.get("finish_reason") is not None:
             choice.finish_reason = part["finish_reason"]
         delta = part.get("delta")
+        if delta is None and not choice.has_delta:
+            delta = part.get("message")  # the whole answer, as of a server that does not stream
         if delta is None:
             return
         if not isinstance(delta, dict):
             raise GarbledError("a stream with a delta that is not an object")
+        choice.has_delta = True
         for name in _TEXTS:
             if isinstance(text := delta.get(name), str):
                 choice.texts.setdefault(name, _Text()).add(text)
@@ -113,6 +127,8 @@ class StreamMerger:
                 raise GarbledError(f"a stream with a {name} that is not text")
         if (pieces := delta.get("tool_calls")) is not None:
             choice.add_calls(pieces)
+        if (function := delta.get("function_call")) is not None:  # the former name of a single call
+            choice.add_calls([{"index": 0, "function": function}])
 
 
 class _Text:
@@ -154,15 +170,16 @@ class _Choice:
     calls: dict[int, _Call] | None = None
     last: int = 0
     finish_reason: Any = None
+    has_delta: bool = False
 
     def add_calls(self, pieces: Any) -> None:
         """Add pieces of tool calls. A piece without an index belongs to the last call, unless it names a function."""
         calls = self.calls = {} if self.calls is None else self.calls
         for piece in pieces if isinstance(pieces, list) else [None]:
-            function = piece.get("function") if isinstance(piece, dict) else None
+            function = piece.get("function", piece.get("custom")) if isinstance(piece, dict) else None
             if not isinstance(piece, dict) or not isinstance(function, dict):
                 raise GarbledError("a stream with a tool call that is not an object")
-            name, arguments = function.get("name"), function.get("arguments")
+            name, arguments = function.get("name"), function.get("arguments", function.get("input"))
             place = piece.get("index")
             if not isinstance(place, int):
                 place = len(calls) if name or not calls else self.last

@@ -15,6 +15,7 @@ from meta_eval.sockets import (
     plural,
     print_result,
     show_result,
+    warn,
     write_document,
 )
 
@@ -52,13 +53,18 @@ def add(
 
     Example: meta-eval history add eval_results --name 1a2b3c4
     """
-    from meta_eval.plugins.nightly.run_history import add_run, read_past_run
+    from meta_eval.plugins.nightly.run_history import add_run, find_newer, read_past_run
 
     commit = next((value for variable in _COMMITS if (value := os.environ.get(variable))), "")
     run = read_past_run(results, name=commit if name is None else name, new_level=new_level)
     docs = sum(len(verdicts.docs) for verdicts in run.tasks.values())
     path = add_run(folder, run)
     err.print(f"added {run.label}: {plural(docs, 'verdict')} of {plural(len(run.tasks), 'task')}", soft_wrap=True)
+    if (newer := find_newer(folder, run)) is not None:
+        warn(
+            f"check does not judge this run, of {run.time}: the newest is {newer.label}, of {newer.time}. If that is "
+            "wrong, a clock was: move the file of that run out of the folder"
+        )
     print_result(str(path))
 
 

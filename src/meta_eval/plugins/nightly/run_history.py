@@ -10,7 +10,9 @@ import json
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
+from glob import escape
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
@@ -166,6 +168,21 @@ def add_run(folder: Path, run: PastRun) -> Path:
     with replace_file(path) as out:
         out.write(text)
     return path
+
+
+def find_newer(folder: Path, run: PastRun) -> PastRun | None:
+    """The newest run of a history, by the names of its files, where it is newer than a run; None where it is not.
+
+    Args:
+        folder: The history.
+        run: A run of it.
+    """
+    last = max((path.name.partition("_")[0] for path in folder.glob("*.json")), default="")
+    newest = run
+    for path in sorted(folder.glob(f"{escape(last)}*.json")):
+        with suppress(HistoryError):  # `read_history` says what is wrong with it
+            newest = max(newest, _read(path), key=lambda of: parse_time(of.time) or _EPOCH)
+    return None if newest is run else newest
 
 
 def _refuse_same_results(runs: Sequence[tuple[Path, PastRun]]) -> None:

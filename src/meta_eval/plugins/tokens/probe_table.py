@@ -7,9 +7,6 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
 from meta_eval.sockets import (
     BATCH,
     PROBES,
@@ -17,6 +14,7 @@ from meta_eval.sockets import (
     Header,
     Ints,
     Schema,
+    check_logprobs,
     locating,
     make_damage_error,
     path_beside,
@@ -92,13 +90,9 @@ def read_probes(table: Path) -> Probes:
     probes = {}
     for row in chain.from_iterable(read_batches(path, _SCHEMA, BATCH)):
         probe = Probed(**row)
-        sides = (probe.logprobs, probe.top_logprobs)
-        if not len(probe.token_ids) or any(len(side) != len(probe.token_ids) or not _numbers(side) for side in sides):
-            with locating(f"{path}, {probe.task}/{probe.doc}"):
+        with locating(f"{path}, {probe.task}/{probe.doc}"):
+            if not len(probe.token_ids) == len(probe.logprobs) == len(probe.top_logprobs) > 0:
                 raise make_damage_error("its columns have not one number a token")
+            check_logprobs(probe.logprobs, probe.top_logprobs)
         probes[probe.task, probe.doc, probe.probe] = probe
     return probes
-
-
-def _numbers(values: NDArray[np.float32]) -> bool:
-    return bool(np.isfinite(values).all())
