@@ -150,11 +150,26 @@ def _lm_eval(folder: Path, texts: Sequence[str]) -> Path:
     return folder
 
 
+def _batch(folder: Path, texts: Sequence[str]) -> Path:
+    asked, given = [], []
+    for number, text in enumerate(texts):
+        body = {"model": "m", "messages": [{"role": "user", "content": text}]}
+        asked.append(
+            {"custom_id": f"{number} {text[:40]}", "method": "POST", "url": "/v1/chat/completions", "body": body}
+        )
+        message = {"role": "assistant", "content": text}
+        answer = {"model": "m", "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
+        given.append({"custom_id": asked[-1]["custom_id"], "response": {"status_code": 200, "body": answer}})
+    write_lines(folder / "requests.jsonl", asked)
+    write_lines(folder / "results.jsonl", given)
+    return folder
+
+
 # By plug-in, or a name behind it, what writes a run with a doc of each text into a folder and returns the path to name.
 WRITERS: dict[str, Callable[[Path, Sequence[str]], Path]] = {
     "lm_eval": _lm_eval, "inspect_ai": _inspect, "promptfoo": _promptfoo, "nemo_evaluator": _nemo, "helm": _helm,
     "simple_evals": _simple_evals, "simple_evals html": _simple_evals_html, "evalplus": _evalplus, "bfcl": _bfcl,
-    "evalscope": _evalscope,
+    "evalscope": _evalscope, "chat": _batch,
 }  # fmt: skip
 
 # Beginnings that a reader might search an end for, repeated.
