@@ -8,6 +8,7 @@ import logging
 import os
 import pickle
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -249,10 +250,13 @@ class RayClient(VllmClient):
         self._handler = logging.FileHandler(self._log)
         self._hush()
         shared: dict[str, Any] = {"log_to_driver": False, "configure_logging": False}
+        on_sigterm = signal.getsignal(signal.SIGTERM)
         if self._mine:
             self._start(lambda: ray.init("local", include_dashboard=False, **shared))
         else:
             ray.init(self._address, **shared)
+        if signal.getsignal(signal.SIGTERM) is not on_sigterm:  # Ray's own would end this process without its order
+            signal.signal(signal.SIGTERM, on_sigterm)
         needed = self.settings.tensor_parallel_size * self.settings.data_parallel_size
         gpus = int(ray.cluster_resources().get("GPU", 0))
         if gpus < needed and not self._on_cpu():
