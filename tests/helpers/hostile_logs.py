@@ -165,11 +165,23 @@ def _batch(folder: Path, texts: Sequence[str]) -> Path:
     return folder
 
 
+def _details(folder: Path, texts: Sequence[str]) -> Path:
+    import pyarrow as pa
+    from board_shapes import Shape, choices_of_2023, write_shape
+
+    shape = choices_of_2023()
+    safe = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
+    (row, *_) = shape.table.to_pylist()
+    rows = [{**row, "example": text, "full_prompt": text, "choices": [text, "b"]} for text in safe]
+    folder.mkdir(parents=True, exist_ok=True)
+    return write_shape(folder, Shape(shape.task, (), pa.Table.from_pylist(rows, schema=shape.table.schema)))
+
+
 # By plug-in, or a name behind it, what writes a run with a doc of each text into a folder and returns the path to name.
 WRITERS: dict[str, Callable[[Path, Sequence[str]], Path]] = {
     "lm_eval": _lm_eval, "inspect_ai": _inspect, "promptfoo": _promptfoo, "nemo_evaluator": _nemo, "helm": _helm,
     "simple_evals": _simple_evals, "simple_evals html": _simple_evals_html, "evalplus": _evalplus, "bfcl": _bfcl,
-    "evalscope": _evalscope, "chat": _batch,
+    "evalscope": _evalscope, "chat": _batch, "boards": _details,
 }  # fmt: skip
 
 # Beginnings that a reader might search an end for, repeated.

@@ -43,7 +43,12 @@ _INTERRUPTED = 130
 _LACKS_MEMORY = (signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS)
 
 # How libraries say that there is no memory to load them, or for a thread of theirs.
-_NO_MEMORY = ("annot allocate memory", "failed to map segment", "can't start new thread")
+_NO_MEMORY = (
+    "annot allocate memory",
+    "failed to map segment",
+    "can't start new thread",
+    "Failed to launch worker thread",
+)
 NO_MEMORY = "memory ran out. Free some or allow more (ulimit -v), and run the same command again"
 
 _kept: IO[str] | None = None
