@@ -93,6 +93,7 @@ def add(folder: Path, code: str) -> None:
     path.write_text(path.read_text() + "\n" + code + "\n")
 
 
+@pytest.mark.plugin("meta")
 @pytest.mark.parametrize("error", ["MemoryError", "ImportError('a.so: failed to map segment from shared object')"])
 def test_a_template_is_not_blamed_where_memory_runs_out(error: str, tmp_path: Path) -> None:
     done = cli("prepare", "-c", "c.yaml", cwd=templates(tmp_path, f"raise {error}"))
