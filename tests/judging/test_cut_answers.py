@@ -169,7 +169,7 @@ def test_the_recorded_answers_are_counted_too(tmp_path: Path) -> None:
     run = read_run([folder], count_tokens=lambda text: len(text.split()))
     docs = run.tasks["meta_some"].docs
     assert {doc.recorded_cut for doc in docs} == {True}
-    answers = tuple(replace(doc, cuts=(None,)) for doc in docs)  # as verify keeps them: verdicts without texts
+    answers = tuple(replace(doc, cuts=(doc.recorded_cut,)) for doc in docs)  # as verify keeps them
     judgement = decide_run(run, manifest(meta_some=entry(200)), Baseline({"meta_some": (answers,)}, {}))
     cut = only(judgement).cut
     assert cut is not None

@@ -83,8 +83,8 @@ def test_report_and_compare_say_the_same_of_a_record_that_lacks_answers(
 @pytest.mark.parametrize(
     "edited",
     [
-        {"length": "many"}, {"length": None}, {"length": [1]}, {"length": {}}, {"traits": 3}, {"traits": None},
-        {"answers": []}, {"doc_id": None, "answers": 7},
+        {"answer_length": "many"}, {"answer_length": None}, {"answer_length": [1]}, {"traits": 3}, {"traits": None},
+        {"filter_results": []}, {"doc_id": None, "filter_results": 7},
     ],
 )  # fmt: skip
 def test_what_verify_stored_is_read_like_a_strangers_file(

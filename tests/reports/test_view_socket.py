@@ -21,7 +21,7 @@ from runs import entry, manifest, published, write_run
 from meta_eval.base import extensions
 from meta_eval.base.errors import ConfigError
 from meta_eval.harness import doc_results
-from meta_eval.pack.baseline import collect_graded_docs
+from meta_eval.harness.sample_files import read_graded
 from meta_eval.reports import task_tables
 from meta_eval.reports.candidates import Candidate, CandidatesReport
 from meta_eval.reports.document import Column, Document, Table
@@ -226,7 +226,7 @@ def test_a_baseline_keeps_the_figures_of_recorded_answers() -> None:
         "doc_id": 0, "doc": doc, "resps": [["text"]], "filtered_resps": ["text"], "filter": "none", "acc": 1.0,
         "completion_tokens": 7, "arguments": [["p", {}]],
     }  # fmt: skip
-    (graded,) = collect_graded_docs([sample])
+    (graded,) = read_graded([sample])
     assert graded.figures == {"answer_tokens": 7}
 
 

@@ -22,9 +22,10 @@ from meta_eval.base.thresholds import Weighting
 from meta_eval.harness.answer import Answer
 from meta_eval.harness.doc_results import DocResult, find_cluster_names, find_shared_questions
 from meta_eval.harness.results_file import ResultsFile
+from meta_eval.harness.sample_files import read_graded
 from meta_eval.harness.scores import ScoredRun, Scores
 from meta_eval.harness.settings import RunSettings
-from meta_eval.pack.baseline import collect_graded_docs, read_baseline
+from meta_eval.pack.baseline import read_baseline
 from meta_eval.pack.manifest import Manifest, TaskEntry
 from meta_eval.stats.sequential import PairableDocs, Sequential, State, plan_rounds
 
@@ -167,7 +168,7 @@ class Stopping:
                 evaluated = self._grading.evaluate(name, fresh)
                 lower = ResultsFile(Path(), {"configs": {}, **evaluated.results}).lower_is_better(name)
                 task.recorded = replace(task.recorded, lower_is_better=task.metric_key.partition(",")[0] in lower)
-                task.new.update({doc.doc_id: doc for doc in collect_graded_docs(evaluated.samples)})
+                task.new.update({doc.doc_id: doc for doc in read_graded(evaluated.samples)})
                 self._add(name, task, fresh)
         return self._gate.read_state()
 

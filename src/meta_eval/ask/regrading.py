@@ -24,8 +24,8 @@ from meta_eval.harness.lm_eval_run import Run, TaskRun, average_groups_again
 from meta_eval.harness.provenance import find_installed_lm_eval, make_grader_facts
 from meta_eval.harness.replay import Answers, read_recorded
 from meta_eval.harness.results_file import Aggregate, as_mapping, read_results_file
+from meta_eval.harness.sample_files import read_graded
 from meta_eval.harness.scores import compute_scores
-from meta_eval.pack.baseline import collect_graded_docs
 from meta_eval.pack.manifest import Manifest
 from meta_eval.pack.pack_options import ScoringOptions
 from meta_eval.pack.records.pack_task import check_rows
@@ -138,7 +138,7 @@ class Regrader:
         file = run.provenance.results_file
         rows = read_rows(
             run,
-            None if file is None or run.lines is not None else read_results_file(file),
+            None if file is None or run.logged is not None else read_results_file(file),
             str(code.settings.get("output_type", _GENERATED)),
         )
         clusters = [None] * len(rows.rows)
@@ -185,10 +185,7 @@ def _take_verdicts(run: TaskRun, evaluated: Evaluated, numbers: Mapping[int, int
         evaluated: Its answers, graded again.
         numbers: The run's number of each graded doc; None if they are the same.
     """
-    graded = {
-        (numbers or {}).get(doc.doc_id, doc.doc_id): doc.filter_results
-        for doc in collect_graded_docs(evaluated.samples)
-    }
+    graded = {(numbers or {}).get(doc.doc_id, doc.doc_id): doc.filter_results for doc in read_graded(evaluated.samples)}
     docs = tuple(_with_verdicts(doc, graded[doc.doc_id]) for doc in run.docs)
     aggregates = {
         metric_key: Aggregate(value, None, 0 <= value <= 1 and metric_key.partition(",")[0] not in UNBOUNDED_METRICS)

@@ -29,8 +29,8 @@ from meta_eval.base.inputs import read_table
 from meta_eval.base.logs import log, report_progress
 from meta_eval.harness.answer import Answer
 from meta_eval.harness.provenance import reads_tools_lost
+from meta_eval.harness.sample_files import read_graded
 from meta_eval.harness.scores import ScoredRun
-from meta_eval.pack.baseline import collect_graded_docs
 from meta_eval.pack.manifest import Manifest
 from meta_eval.stats.sequential import State
 
@@ -249,7 +249,7 @@ class SecondAnswers:
             for request in build_requests(self.grading.evaluator, name, self.manifest.run_settings.limit, sorted(docs)):
                 answers.setdefault(request.doc, []).append(second.by_key[request.key])
             try:
-                scored = collect_graded_docs(self.grading.evaluate(name, answers).samples)
+                scored = read_graded(self.grading.evaluate(name, answers).samples)
             except UserError as error:
                 log.warning(f"{name}: its second answers cannot be graded: {error}")
                 continue

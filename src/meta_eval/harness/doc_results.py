@@ -48,6 +48,8 @@ COUNTED = frozenset(("unextracted", "ungraded", "self_judged"))
 class PerplexityParts:
     """A doc's contribution to a perplexity: its log-likelihood, and its number of words or bytes."""
 
+    __pydantic_config__ = {"ser_json_inf_nan": "constants"}  # noqa: RUF012 (no field: how it is written as JSON)
+
     log_likelihood: float
     weight: float
 
@@ -63,6 +65,8 @@ MetricValue = (
 
 def read_value(name: str, logged: Any) -> MetricValue | None:
     """Parse the logged value of a metric; None for a shape that only the metric's own aggregation understands."""
+    if type(logged) is float:  # nearly always
+        return logged
     return _weighted(logged) if name in _WEIGHTED else _value(logged)
 
 
@@ -73,7 +77,7 @@ def has_bad_perplexity(sample: Mapping[str, Any]) -> bool:
 
 
 def _weighted(value: Any) -> PerplexityParts | None:
-    if not isinstance(value, list) or len(value) != 2:
+    if not isinstance(value, list | tuple) or len(value) != 2:
         return None
     log_likelihood, weight = to_plain_number(value[0]), _number(value[1])
     try:
@@ -84,14 +88,15 @@ def _weighted(value: Any) -> PerplexityParts | None:
 
 
 def _value(value: Any) -> MetricValue | None:
-    if not isinstance(value, list) or not value:
+    if not isinstance(value, list | tuple) or not value:
         return _number(value)
     if all(isinstance(flag, bool) for flag in value):
         return tuple(value)
     if len(value) == 2:
         first, second = value
-        if isinstance(first, list) and isinstance(second, list) and len(first) == len(second) > 0:
-            return (tuple(first), tuple(second)) if all(isinstance(flag, bool) for flag in first + second) else None
+        if isinstance(first, list | tuple) and isinstance(second, list | tuple) and len(first) == len(second) > 0:
+            flags = (*first, *second)
+            return (tuple(first), tuple(second)) if all(isinstance(flag, bool) for flag in flags) else None
         if first is None or isinstance(first, str):
             score = _number(second)
             return None if score is None else (first, score)
@@ -331,13 +336,6 @@ class DocResult:
         if None in (self.sent_hash, other.sent_hash):
             return (self.prompt_hashes, self.prompt_matches) == (other.prompt_hashes, other.prompt_matches)
         return (self.sent_hash, self.prompt_hashes) == (other.sent_hash, other.prompt_hashes)
-
-    def has_same_question_and_answer(self, other: DocResult) -> bool:
-        """Whether both have the same doc and the same answer."""
-        return all(
-            getattr(self, name) == getattr(other, name)
-            for name in ("question_hash", "prompt_hashes", "gold", "answer_tail")
-        )
 
 
 def average_answers(docs: Iterable[DocResult]) -> None:

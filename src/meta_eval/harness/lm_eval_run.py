@@ -31,8 +31,8 @@ from meta_eval.harness.doc_results import (
 from meta_eval.harness.output_index import OutputIndex, TaskOutput, explain_missing_samples, index_outputs
 from meta_eval.harness.provenance import Provenance, read_provenance
 from meta_eval.harness.results_file import Aggregate, GroupTotal, as_mapping, read_template_block
-from meta_eval.harness.sample_files import SamplesFile, open_samples, read_samples
-from meta_eval.harness.scores import check_averages
+from meta_eval.harness.sample_files import CountTokens, SamplesFile, open_samples, read_samples
+from meta_eval.harness.scores import check_averages, check_log_scores
 from meta_eval.harness.shared_texts import SharedTexts
 
 
@@ -87,8 +87,8 @@ class TaskRun:
     higher_is_better: Mapping[str, bool] = field(default_factory=dict)
     """Whether more is better, for the metrics of which the results file says so."""
 
-    lines: Sequence[bytes] | None = field(default=None, repr=False)
-    """See `meta_eval.harness.output_index.TaskOutput`."""
+    logged: Sequence[Mapping[str, Any]] | None = field(default=None, repr=False)
+    """See `meta_eval.harness.output_index.LoggedRun`; None of a samples file."""
 
     shared_texts: tuple[SharedTexts, ...] = ()
     """The fields with texts that several docs share; none where the clusters are given."""
@@ -96,13 +96,13 @@ class TaskRun:
     cluster_field: str | None = None
     """Which of these fields makes its docs clusters."""
 
-    def open_samples(self) -> AbstractContextManager[Callable[[FilterResult], dict[str, Any]]]:
+    def open_samples(self) -> AbstractContextManager[Callable[[FilterResult], Mapping[str, Any]]]:
         """Give a function that reads the whole sample of an answer. Only for a task with samples.
 
         Raises:
             ResultsError: The file cannot be read, or has changed.
         """
-        return open_samples(self.samples_file or Path(), self.lines)
+        return open_samples(self.samples_file or Path(), self.logged)
 
 
 def find_disputed_metrics(*runs: TaskRun) -> frozenset[str]:
@@ -196,7 +196,7 @@ def read_run(
     *,
     skip_damaged: bool = False,
     repeats: bool = False,
-    count_tokens: Callable[[str], int] | None = None,
+    count_tokens: CountTokens | None = None,
     clusters: Fields | None = None,
     choice: Choice | None = None,
     groups: Groups | None = None,
@@ -311,8 +311,7 @@ def _check_models(files: OutputIndex) -> None:
         folders: dict[str | None, Path] = {}
         for candidate in candidates:
             folder = (candidate.results or candidate.samples or Path()).parent
-            results = files.results[candidate.results] if candidate.results else None
-            folders.setdefault(read_provenance(results, folder.name, task).model, folder)
+            folders.setdefault(_read_provenance(candidate, files).model, folder)
         if len(folders) > 1:
             listed = ", ".join(f"{name} ({folder})" for name, folder in folders.items())
             raise ResultsError(
@@ -327,7 +326,7 @@ def read_newest(
     candidates: Sequence[TaskOutput],
     *,
     skip_damaged: bool = False,
-    count_tokens: Callable[[str], int] | None = None,
+    count_tokens: CountTokens | None = None,
     cluster_field: str | None = None,
     on_note: OnNotice = lambda _: None,
     name_newest: bool = True,
@@ -379,14 +378,16 @@ def _read(
     task_files: TaskOutput,
     files: OutputIndex,
     skip_damaged: bool,
-    count_tokens: Callable[[str], int] | None,
+    count_tokens: CountTokens | None,
     cluster_field: str | None,
     on_note: OnNotice,
 ) -> TaskRun:
+    log = task_files.of_log
     results = files.results[task_files.results] if task_files.results else None
-    folder = (task_files.samples or task_files.results or Path()).parent.name
-    provenance = read_provenance(results, folder, task_files.task)
+    provenance = _read_provenance(task_files, files)
     aggregates = results.aggregates(task_files.task) if results else {}
+    if log:
+        aggregates = {key: Aggregate(value, None, 0 <= value <= 1) for key, value in log.scores.items()}
     block = read_template_block(results.config(task_files.task)) if results else {}
     filters = tuple(dict.fromkeys(metric_key.partition(",")[2] for metric_key in aggregates))
     samples = SamplesFile(Path(), (), filters, 0, 0, None, ())
@@ -398,7 +399,7 @@ def _read(
         samples = read_samples(
             task_files.samples,
             offset=task_files.offset,
-            lines=task_files.lines,
+            logged=log.samples if log else None,
             skip_damaged=skip_damaged,
             filters=filters,
             may_be_nan=others,
@@ -407,7 +408,9 @@ def _read(
         )
         for note in samples.notes:
             on_note(note)
-        if results is None:
+        if log:
+            check_log_scores(task_files.task, samples, log.scores)
+        elif results is None:
             file = task_files.samples
             on_note(f"{task_files.task}: {file} has no results file next to it, so its model and limit are unknown")
         else:
@@ -439,9 +442,16 @@ def _read(
         lower_is_better=results.lower_is_better(task_files.task) if results else LOWER_IS_BETTER,
         is_chat=block.get("asked_as") == "chat",
         higher_is_better=results.read_directions(task_files.task) if results else {},
-        lines=task_files.lines,
+        logged=log.samples if log else None,
         shared_texts=samples.shared_texts,
     )
+
+
+def _read_provenance(task: TaskOutput, files: OutputIndex) -> Provenance:
+    if task.of_log:
+        return task.of_log.provenance
+    folder = (task.samples or task.results or Path()).parent.name
+    return read_provenance(files.results[task.results] if task.results else None, folder, task.task)
 
 
 def refuse_without_samples(tasks: Mapping[str, TaskRun]) -> ResultsError:

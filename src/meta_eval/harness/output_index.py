@@ -18,9 +18,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from meta_eval.base.inputs import is_packed, open_regular, suggest_path
 from meta_eval.harness.doc_results import ResultsError
+from meta_eval.harness.provenance import Provenance
 from meta_eval.harness.results_file import ResultsFile, as_mapping, looks_like_results, read_results_file
 
 # lm_eval writes hyphens for colons, lighteval also underscores.
@@ -63,6 +65,20 @@ _PEEKED = 2**16
 _Damaged = Callable[[Path, ResultsError], None]
 
 
+@dataclass(frozen=True, slots=True)
+class LoggedRun:
+    """A task in a log of another harness."""
+
+    samples: Sequence[Mapping[str, Any]]
+    """What was asked and answered, a sample for each doc and filter, as lm-eval's evaluator makes them."""
+
+    scores: Mapping[str, float]
+    """The log's own means over docs, by ``metric,filter``."""
+
+    provenance: Provenance
+    """Where it comes from."""
+
+
 @dataclass(slots=True)
 class TaskOutput:
     """One task in one invocation of lm_eval."""
@@ -85,8 +101,8 @@ class TaskOutput:
     damage: ResultsError | None = None
     """The error of an unreadable results file next to the samples."""
 
-    lines: Sequence[bytes] | None = None
-    """Its samples as lm-eval would write them, if another harness wrote the file in ``samples``; else None."""
+    of_log: LoggedRun | None = None
+    """What was read of the file in ``samples``, if another harness wrote it; else None."""
 
     def take_results(self, results_file: ResultsFile) -> None:
         """Set the results file, and its embedded samples if there are no others."""

@@ -15,9 +15,10 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -37,11 +38,13 @@ from meta_eval.harness.doc_results import (
     DocResult,
     FilterResult,
     ResultsError,
+    average_answers,
     make_not_a_sample_error,
 )
 from meta_eval.harness.sample_parser import (
     FILTERED,
     find_limit,
+    list_metrics,
     parse_sample,
     read_arguments,
     read_doc_number,
@@ -52,6 +55,9 @@ from meta_eval.harness.sample_parser import (
 from meta_eval.harness.shared_texts import SharedTexts, TextReading
 
 _BUFFER = 2**20
+
+# Counts the tokens of a text; None where nobody can.
+CountTokens = Callable[[str], int | None]
 
 # A whole string, a string that continues beyond the data read so far, or a bracket.
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|(?P<open>")|[\[\]{}]', re.DOTALL)
@@ -98,10 +104,20 @@ def read_raw_samples(path: Path, offset: int | None = None) -> Iterator[RawSampl
         raise ResultsError(f"cannot be read ({error.strerror})", where=str(path)) from None
 
 
-def _number_samples(path: Path, lines: Sequence[bytes]) -> Iterator[RawSample]:
+# The place of a sample for messages, its start and length in bytes, and what gives it.
+_Sample = tuple[str, int, int, Callable[[], Mapping[str, Any]]]
+
+
+def _iterate_file(path: Path, offset: int | None) -> Iterator[_Sample]:
+    for raw in read_raw_samples(path, offset):
+        is_cut = raw.last and not raw.content.endswith(b"\n")
+        yield raw.where, raw.offset, len(raw.content), partial(parse_sample, raw.content, cut=is_cut)
+
+
+def _iterate_log(path: Path, samples: Sequence[Mapping[str, Any]]) -> Iterator[_Sample]:
     """Samples in memory. The offset of each is its number."""
-    for number, line in enumerate(lines):
-        yield RawSample(f"{path}, sample {number + 1}", number, line, False)
+    for number in range(len(samples)):
+        yield f"{path}, sample {number + 1}", number, 0, partial(samples.__getitem__, number)
 
 
 def _lines(path: Path, file: BinaryIO) -> Iterator[RawSample]:
@@ -185,13 +201,16 @@ class _Ending(NamedTuple):
     itself."""
 
 
-def add_endings(doc: DocResult, sample: Mapping[str, Any], count_tokens: Callable[[str], int] | None) -> None:
+def add_endings(
+    doc: DocResult, sample: Mapping[str, Any], count_tokens: CountTokens | None, *, of_record: bool = True
+) -> None:
     """Record how each answer to a doc ended. The engine's finish reason is used, or else the token count.
 
     Args:
         doc: The doc of the sample.
         sample: The sample from lm_eval or `meta-eval grade`.
         count_tokens: Counts the tokens of an answer; without it, it is unknown whether long answers were cut.
+        of_record: Whether to record the same of the recorded answer in the doc.
     """
     texts, settings = read_outputs(sample), read_settings(sample)
     limit = find_limit(settings)
@@ -206,7 +225,7 @@ def add_endings(doc: DocResult, sample: Mapping[str, Any], count_tokens: Callabl
     doc.cuts = tuple(ending.is_cut for ending in endings)
     doc.answer_empty = all(ending.is_empty for ending in endings)
     doc.is_cut_thinking = any(ending.is_thinking for ending in endings)
-    task_doc = sample["doc"] if isinstance(sample["doc"], dict) else {}
+    task_doc = sample["doc"] if of_record and isinstance(sample["doc"], dict) else {}
     if isinstance(recorded := task_doc.get("recorded_output"), str):
         ending = _find_ending(recorded, task_doc.get(RECORDED_FINISH_REASON), limit, count_tokens)
         doc.recorded_cut, doc.is_recorded_cut_thinking = ending.is_cut, ending.is_thinking
@@ -219,7 +238,7 @@ def is_empty_answer(text: str) -> bool:
     return _find_ending(text, None, None, None).is_empty
 
 
-def _find_ending(text: str, end: object, limit: int | None, count_tokens: Callable[[str], int] | None) -> _Ending:
+def _find_ending(text: str, end: object, limit: int | None, count_tokens: CountTokens | None) -> _Ending:
     """How an answer ended: a text, or the JSON text of a chat message."""
     has_calls = False
     if (message := _parse_message(text)) is not None:
@@ -244,7 +263,7 @@ def _parse_message(text: str) -> dict[str, Any] | None:
     return message if isinstance(message, dict) and message.keys() == _MESSAGE_FIELDS else None
 
 
-def _hits_limit(text: str, end: object, limit: int | None, count_tokens: Callable[[str], int] | None) -> bool | None:
+def _hits_limit(text: str, end: object, limit: int | None, count_tokens: CountTokens | None) -> bool | None:
     """Whether an answer reached its token limit. A token has at least a byte, so an answer with fewer bytes cannot have
     reached it; tokens of longer answers must be counted.
     """
@@ -254,7 +273,8 @@ def _hits_limit(text: str, end: object, limit: int | None, count_tokens: Callabl
         return None
     if len(text) < limit and len(text.encode("utf-8", "surrogatepass")) < limit:
         return False
-    return count_tokens(text) >= limit if count_tokens else None
+    tokens = count_tokens(text) if count_tokens else None
+    return None if tokens is None else tokens >= limit
 
 
 _BUFFER_OF_ONE = 2**17
@@ -296,11 +316,11 @@ def read_samples(
     path: Path,
     *,
     offset: int | None = None,
-    lines: Sequence[bytes] | None = None,
+    logged: Sequence[Mapping[str, Any]] | None = None,
     skip_damaged: bool = False,
     filters: Sequence[str] = (),
     may_be_nan: Container[str] = (),
-    count_tokens: Callable[[str], int] | None = None,
+    count_tokens: CountTokens | None = None,
     cluster_field: str | None = None,
 ) -> SamplesFile:
     """Read a samples file.
@@ -308,7 +328,7 @@ def read_samples(
     Args:
         path: The file.
         offset: See `read_raw_samples`.
-        lines: The samples themselves, if the file is another harness's; ``path`` then only names their place.
+        logged: The samples themselves, if the file is another harness's; ``path`` then only names their place.
         skip_damaged: Leave damaged samples out, with a note, instead of refusing the file.
         filters: The task's filters in order, for samples without a filter name (lm-eval before 0.4.7). The first sample
             of a doc belongs to the first filter, and so on.
@@ -323,21 +343,14 @@ def read_samples(
     """
     reading = _SampleFileReading(path, tuple(filters), texts=None if cluster_field else TextReading())
     samples = 0
-    for raw_sample in read_raw_samples(path, offset) if lines is None else _number_samples(path, lines):
+    for where, start, length, parse in _iterate_file(path, offset) if logged is None else _iterate_log(path, logged):
         samples += 1
         try:
-            with locating(raw_sample.where):
-                sample = parse_sample(
-                    raw_sample.content, cut=raw_sample.last and not raw_sample.content.endswith(b"\n")
-                )
-                name = None if "filter" in sample else reading.next_filter(sample)
-                doc, name, answer = read_sample(
-                    sample, offset=raw_sample.offset, length=len(raw_sample.content), filter_name=name,
-                    may_be_nan=may_be_nan, cluster_field=cluster_field,
+            with locating(where):
+                reading.read(
+                    parse(), count_tokens, offset=start, length=length, may_be_nan=may_be_nan,
+                    cluster_field=cluster_field,
                 )  # fmt: skip
-                if doc.doc_id not in reading.docs:
-                    add_endings(doc, sample, count_tokens)
-                reading.add(sample, doc, name, answer)
         except ResultsError as error:
             if not skip_damaged:
                 raise
@@ -349,21 +362,43 @@ def read_samples(
     return reading.collect(skip_damaged)
 
 
+def read_graded(samples: Iterable[Mapping[str, Any]], count_tokens: CountTokens | None = None) -> tuple[DocResult, ...]:
+    """Read samples that lm-eval's evaluator just made, as those of a file are read.
+
+    Args:
+        samples: The samples of a task of a pack, for each doc and filter.
+        count_tokens: As in `read_samples`.
+
+    Raises:
+        ResultsError: A score is not a number.
+    """
+    reading = _SampleFileReading(Path(), (), is_of_file=False)
+    for sample in samples:
+        try:
+            reading.read(sample, count_tokens, may_be_nan=list_metrics(sample))
+        except ResultsError:
+            with locating(f"doc {sample['doc_id']}"):
+                raise
+    docs = reading.collect(skip_damaged=False).docs if reading.docs else ()
+    average_answers(docs)
+    return docs
+
+
 @contextmanager
 def open_samples(
-    path: Path, lines: Sequence[bytes] | None = None
-) -> Iterator[Callable[[FilterResult], dict[str, Any]]]:
+    path: Path, logged: Sequence[Mapping[str, Any]] | None = None
+) -> Iterator[Callable[[FilterResult], Mapping[str, Any]]]:
     """Give a function that reads the whole sample of an answer.
 
     Args:
         path: The samples file.
-        lines: See `read_samples`.
+        logged: See `read_samples`.
 
     Raises:
         ResultsError: The file cannot be read, or has changed.
     """
-    if lines is not None:
-        yield lambda answer: parse_sample(lines[answer.offset], cut=False)
+    if logged is not None:
+        yield lambda answer: logged[answer.offset]
         return
     try:
         with open_regular(path, buffering=_BUFFER_OF_ONE) as file:
@@ -406,21 +441,38 @@ class _SampleFileReading:
     texts: TextReading | None = None
     task_digest: Any = field(default_factory=hashlib.sha256)
     all_hashed: bool = True
+    is_of_file: bool = True
+
+    def read(
+        self, sample: Mapping[str, Any], count_tokens: CountTokens | None, *, offset: int = 0, length: int = 0,
+        may_be_nan: Container[str] = (), cluster_field: str | None = None,
+    ) -> None:  # fmt: skip
+        """Read a sample, and add it to its doc. Arguments as of `read_sample` and `add_endings`."""
+        name = None if "filter" in sample else self.next_filter(sample)
+        doc, name, answer = read_sample(
+            sample, offset=offset, length=length, filter_name=name, known=self.docs, may_be_nan=may_be_nan,
+            cluster_field=cluster_field,
+        )  # fmt: skip
+        if doc.doc_id not in self.docs:
+            add_endings(doc, sample, count_tokens, of_record=self.is_of_file)
+        self.add(sample, doc, name, answer)
 
     def add(self, sample: Mapping[str, Any], doc: DocResult, filter_name: str, answer: FilterResult) -> None:
-        digests = [sample.get(name) for name in _HASHES]
-        self.all_hashed = self.all_hashed and all(isinstance(digest, str) for digest in digests)
-        self.task_digest.update("".join(map(str, digests)).encode("utf-8", "surrogatepass"))
+        if self.is_of_file:
+            digests = [sample.get(name) for name in _HASHES]
+            self.all_hashed = self.all_hashed and all(isinstance(digest, str) for digest in digests)
+            self.task_digest.update("".join(map(str, digests)).encode("utf-8", "surrogatepass"))
         first = self.docs.get(doc.doc_id)
         if first is None:
             doc.filter_results[filter_name] = answer
             self.docs[doc.doc_id] = doc
             self.problems[doc.doc_id] = _read_problem(sample, doc)
             fields = sample["doc"] if isinstance(sample["doc"], dict) else {}
-            self.columns.update(fields)
+            if self.is_of_file:
+                self.columns.update(fields)
             if self.texts and "input_question_hash" not in fields:  # a pack says itself what its docs share
                 self.texts.add(doc.doc_id, fields, next((request[0] for request in read_arguments(sample)), ""))
-        elif not doc.has_same_question_and_answer(first) or not _agree(first.filter_results.get(filter_name), answer):
+        elif doc is not first or not _agree(first.filter_results.get(filter_name), answer):
             self.conflicting_ids.add(doc.doc_id)
             raise ResultsError(
                 f"doc {doc.doc_id} is here twice with a different question, answer or score",

@@ -67,13 +67,16 @@ def read_sample(
     offset: int,
     length: int,
     filter_name: str | None,
+    known: Mapping[int, DocResult],
     may_be_nan: Container[str] = (),
     cluster_field: str | None = None,
 ) -> tuple[DocResult, str, FilterResult]:
-    """Read a sample: its doc, still without answers, the name of its filter, and the filter's result.
+    """Read a sample: its doc, the name of its filter, and the filter's result.
 
     Args:
         sample: The sample.
+        known: Docs that were read, by number. The doc is one of them if another sample has this question and answer;
+            else it is a new one, still without results.
         offset: Its start in the file.
         length: Its length in bytes.
         filter_name: Its filter if it has no filter name (lm-eval before 0.4.7); None if unknown.
@@ -89,7 +92,9 @@ def read_sample(
         raise make_not_a_sample_error("doc or resps are missing")
     try:
         outputs = read_outputs(sample)
-        doc = _doc(doc_id, sample, outputs, cluster_field)
+        identity, doc = _identify(sample, outputs), known.get(doc_id)
+        if doc is None or identity != (doc.question_hash, doc.prompt_hashes, doc.gold, doc.answer_tail):
+            doc = _doc(doc_id, sample, outputs, identity, cluster_field)
         is_unextracted = read_unextracted(sample, outputs)
         extraction = None if is_unextracted else _find_extraction(sample, outputs)
         answer = FilterResult(
@@ -125,14 +130,36 @@ def _filter(sample: Mapping[str, Any], filter_name: str | None) -> str:
     return name
 
 
-def _doc(doc_id: int, sample: Mapping[str, Any], answers: Sequence[str], cluster_field: str | None) -> DocResult:
+# The hash of the question, those of the prompts, the right answer, and the end of the model's answer.
+_Identity = tuple[str, tuple[str, ...], str, str]
+
+
+def _identify(sample: Mapping[str, Any], answers: Sequence[str]) -> _Identity:
     # The doc of a task may be any JSON value.
     doc = sample["doc"] if isinstance(sample["doc"], dict) else {}
-    question, hashes = doc.get("input_question_hash"), doc.get("input_final_prompts_hash")
-    has_meta_hash, prompt = isinstance(question, str), doc.get("recorded_prompt", doc.get("prompt"))
-    is_pack_doc = isinstance(hashes, list) and isinstance(prompt, str)
+    question, hashes, gold = doc.get("input_question_hash"), doc.get("input_final_prompts_hash"), doc.get("gold")
+    return (
+        question if isinstance(question, str) else _hash_of(sample, "doc_hash", sample["doc"]),
+        tuple(map(str, hashes)) if isinstance(hashes, list) else (_prompt_hash(sample, read_arguments(sample)),),
+        gold if isinstance(gold, str) else str(sample.get("target")),
+        (answers[0] if answers else "")[-MAX_TAIL_CHARS:],
+    )
+
+
+def _doc(
+    doc_id: int,
+    sample: Mapping[str, Any],
+    answers: Sequence[str],
+    identity: _Identity,
+    cluster_field: str | None,
+) -> DocResult:
+    doc = sample["doc"] if isinstance(sample["doc"], dict) else {}
+    question_hash, prompt_hashes, gold, answer_tail = identity
+    has_meta_hash = isinstance(doc.get("input_question_hash"), str)
+    prompt = doc.get("recorded_prompt", doc.get("prompt"))
+    is_pack_doc = isinstance(doc.get("input_final_prompts_hash"), list) and isinstance(prompt, str)
     recorded = doc.get("recorded_is_correct", doc.get("previously_is_correct")) if has_meta_hash else None
-    gold, metrics, subtask = doc.get("gold"), doc.get("recorded_metrics"), doc.get("subtask_name")
+    metrics, subtask = doc.get("recorded_metrics"), doc.get("subtask_name")
     cluster = read_field(doc, cluster_field or "cluster") if cluster_field or has_meta_hash else None
     requests = read_arguments(sample)
     choices = doc.get("choices") if is_pack_doc else None
@@ -140,22 +167,22 @@ def _doc(doc_id: int, sample: Mapping[str, Any], answers: Sequence[str], cluster
     count = len(choices) if isinstance(choices, list) and choices else len(requests) if len(requests) > 1 else None
     return DocResult(
         doc_id=doc_id,
-        question_hash=str(question) if has_meta_hash else _hash_of(sample, "doc_hash", sample["doc"]),
-        prompt_hashes=tuple(map(str, hashes)) if isinstance(hashes, list) else (sent,),
+        question_hash=question_hash,
+        prompt_hashes=prompt_hashes,
         prompt_matches=asks_chat_body(requests[0], prompt) if requests and is_pack_doc else None,
         subtask=subtask if isinstance(subtask, str) else None,
         cluster=cluster,
-        gold=gold if isinstance(gold, str) else str(sample.get("target")),
+        gold=gold,
         n_choices=count,
         recorded_is_correct=recorded if isinstance(recorded, bool) else None,
         recorded_metrics=_recorded(metrics) if isinstance(metrics, str) and has_meta_hash else None,
-        answer_tail=(answers[0] if answers else "")[-MAX_TAIL_CHARS:],
+        answer_tail=answer_tail,
         answer_empty=bool(answers) and not any(text.strip() for text in answers),
         limit_hit=None,
         answer_length=max(map(len, answers), default=0),
         figures=read_figures(sample, answers),
         place=place if isinstance(place := sample.get("random_place"), int) else None,
-        sent_hash=sent,
+        sent_hash=sent or None,
         answer_hash=hash_answers(sample["resps"]),
         said_hash=hash_behind_thoughts(answers),
         traits=find_traits(answers),
@@ -179,7 +206,7 @@ def _recorded(text: str) -> str:
 
 
 def _hash_of(sample: Mapping[str, Any], name: str, content: Any) -> str:
-    """The hash in a sample; for old files without hashes, computed as lm-eval does."""
+    """The hash in a sample; for old files without hashes, computed as lm-eval does. Empty where none was wanted."""
     digest = sample.get(name)
     if isinstance(digest, str):
         return digest

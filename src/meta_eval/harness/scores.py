@@ -6,7 +6,7 @@ verdicts of IFEval as the mean of its four accuracies. Every average is compared
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Hashable, Sequence
+from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, cast
 
@@ -201,6 +201,21 @@ def check_averages(
             if name in doc.filter_results:
                 doc.filter_results[name].metrics.pop(metric, None)
     return tuple(custom_aggregation)
+
+
+def check_log_scores(task: str, samples: SamplesFile, scores: Mapping[str, float]) -> None:
+    """Check that the means of a log are those of its verdicts.
+
+    Raises:
+        ResultsError: One is another.
+    """
+    for metric_key, value in scores.items():
+        found = compute_scores(samples.docs, metric_key)
+        if found is not None and not math.isclose(found.value, value, abs_tol=SAME_VALUE, rel_tol=0):
+            raise ResultsError(
+                f"{task}: {metric_key} is {found.value:.6f} over its verdicts, and {value:.6f} by its own score",
+                where=str(samples.path), hint="Take the log as it was written",
+            )  # fmt: skip
 
 
 def _find_averaging(value: MetricValue) -> Averaging | None:

@@ -183,7 +183,7 @@ def _pair_numbers(baseline: TaskRun, candidate: TaskRun) -> dict[int, int]:
 
 def _read_prompts(task: TaskRun) -> Iterator[tuple[int, Prompt]]:
     """By place of a doc what it was asked; nothing of docs whose prompt is unknown."""
-    if task.samples_file is None and task.lines is None:
+    if task.samples_file is None and task.logged is None:
         return
     with task.open_samples() as read:
         for place, doc in enumerate(task.docs):

@@ -240,8 +240,6 @@ def pair_task(
         return pair
     regraded = None
     if stored and (runs_docs := stored.regraded.get(name)):
-        if name not in stored.as_recorded:
-            runs_docs = tuple(_with_endings(docs, result.docs) for docs in runs_docs)
         regraded = ScoredRun(_keep_common_docs(runs_docs), lower)
     recorded_docs = _keep_common_docs(stored.as_recorded.get(name, ())) if stored else ()
     recorded_run = recorded_verdicts = ScoredRun(recorded_docs, lower) if any(recorded_docs) else None
@@ -284,27 +282,6 @@ def _keep_common_docs(runs: Sequence[Sequence[DocResult]]) -> list[list[DocResul
     by_number = [{doc.doc_id: doc for doc in docs} for docs in runs if docs]
     common = sorted(set.intersection(*(set(docs) for docs in by_number))) if by_number else []
     return [[docs[number] for number in common] for docs in by_number]
-
-
-def _with_endings(answers: Sequence[DocResult], docs: Sequence[DocResult]) -> tuple[DocResult, ...]:
-    """Recorded answers with what is known of how they ended: their texts stand in the docs that were run."""
-    known = {make_number_key(doc): doc for doc in docs}
-    with_endings = []
-    for doc in answers:
-        asked = known.get(make_number_key(doc)) if doc.cuts == (None,) else None
-        with_endings.append(_with_ending(doc, asked) if asked else doc)
-    return tuple(with_endings)
-
-
-def _with_ending(answer: DocResult, asked: DocResult) -> DocResult:
-    cut = asked.recorded_cut
-    return replace(
-        answer,
-        cuts=(cut,),
-        is_cut_thinking=asked.is_recorded_cut_thinking,
-        limit_hit=None if cut is None else cut and not answer.answer_empty,
-        n_choices=asked.n_choices,
-    )
 
 
 def pair_docs(baseline: ScoredRun, candidate: ScoredRun, *keys: Key) -> RunPair:

@@ -9,48 +9,26 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cache, partial
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from meta_eval.base.errors import DataError, PackError, locating
 from meta_eval.base.hashing import hash_file, hash_pieces, hash_text
 from meta_eval.base.inputs import describe_error, open_regular, read_table
-from meta_eval.harness.answer_traits import find_traits
-from meta_eval.harness.clusters import (
-    list_content_parts,
-    make_content_keys,
-    make_given_key,
-    name_clusters,
-    share_any,
-)
 from meta_eval.harness.doc_results import (
     FIGURES,
-    MAX_EXTRACTED_CHARS,
     MAX_SAMPLE_BYTES,
     DocResult,
-    FilterResult,
     ResultsError,
-    average_answers,
-    read_figures,
 )
 from meta_eval.harness.provenance import find_installed_lm_eval
-from meta_eval.harness.sample_files import is_empty_answer
-from meta_eval.harness.sample_parser import (
-    hash_answers,
-    is_timed_out,
-    list_metrics,
-    read_arguments,
-    read_extraction,
-    read_filter_results,
-    read_majority,
-    read_metrics,
-    read_outputs,
-    read_unextracted,
-)
+from meta_eval.harness.sample_parser import read_filter_results
 from meta_eval.pack.manifest import BaselineEntry, Manifest, TaskEntry
 from meta_eval.pack.pack_options import make_verify_command
 from meta_eval.pack.records.log_entries import LogEntry
@@ -229,95 +207,37 @@ def _read_file(path: Path, key: str, entry: TaskEntry, lm_eval: str | None) -> t
         raise _NoBaselineError(f"{path} is damaged", is_stale=True) from None
 
 
-def format_baseline(
-    key: str,
-    samples: Sequence[Mapping[str, Any]],
-    has_answer: Callable[[Mapping[str, Any]], bool],
-    edited: Sequence[str] = (),
-    prompt_matches: Mapping[int, bool] | None = None,
-) -> str:
+def format_baseline(key: str, docs: Sequence[DocResult], edited: Sequence[str] = ()) -> str:
     """Write the file of a task.
 
     Args:
         key: Identifies docs and graders (`compute_grading_fingerprints`).
-        samples: lm-eval's samples of the replay, for each doc and filter.
-        has_answer: Whether a doc has a recorded answer. Docs without have no verdict.
+        docs: The docs with a recorded answer, as they are graded today. Their texts are dropped.
         edited: Files of the pack that changed since prepare.
-        prompt_matches: Whether each doc's answer belongs to the pack's prompt; None if all do.
     """
-    docs = _by_doc(samples, has_answer)
-    if prompt_matches is not None:
-        docs = {number: {**doc, "prompt_matches": prompt_matches[number]} for number, doc in docs.items()}
     if not docs:
         return format_missing(key, "no doc has a recorded answer", edited)
-    head = {**_make_head(key, edited), "docs": len(docs), "figures": sorted(_list_figures())}
-    return _lines([head, *(docs[number] for number in sorted(docs))])
+    head = {**_make_head(key, edited), "docs": len(docs), "fields": _list_fields()}
+    return json.dumps(head) + "\n" + "".join(map(_format_doc, docs))
 
 
-def collect_graded_docs(samples: Sequence[Mapping[str, Any]]) -> tuple[DocResult, ...]:
-    """Convert samples to docs in the form of the baseline, so that both compare."""
-    docs = _by_doc(samples, lambda _doc: True)
-    graded = []
-    for number in sorted(docs):
-        with locating(f"doc {number}"):
-            graded.append(_doc(json.loads(json.dumps(docs[number]))))
-    return tuple(graded)
+def _format_doc(doc: DocResult) -> str:
+    """A line of the file. Halves of surrogate pairs in what a grader found become U+FFFD."""
+    doc.answer_tail = ""
+    for result in doc.filter_results.values():
+        if result.extracted and not result.extracted.isascii():
+            result.extracted = result.extracted.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return _lines_of_docs().dump_json(doc, exclude_defaults=True).decode() + "\n"
 
 
-def _by_doc(
-    samples: Sequence[Mapping[str, Any]], has_answer: Callable[[Mapping[str, Any]], bool]
-) -> dict[int, dict[str, Any]]:
-    docs: dict[int, dict[str, Any]] = {}
-    firsts: dict[int, Mapping[str, Any]] = {}
-    for sample in samples:
-        number, doc = sample["doc_id"], sample["doc"]
-        if not has_answer(doc):
-            continue
-        if number not in docs:  # else this is another filter's reading of the same answers
-            firsts[number], answers = sample, read_outputs(sample)
-            docs[number] = {
-                "doc_id": number,
-                "question_hash": doc["input_question_hash"],
-                "subtask": doc.get("subtask_name"),
-                "cluster": None,
-                "figures": read_figures(sample, answers),
-                "answer": hash_answers(sample["resps"]),
-                "length": max(map(len, answers), default=0),
-                "traits": list(find_traits(answers)),
-                **({"empty": True} if answers and all(map(is_empty_answer, answers)) else {}),
-                "answers": {},
-            }
-        extraction, metrics = read_extraction(sample), list_metrics(sample)
-        docs[number]["answers"][sample["filter"]] = {
-            "extracted": None if extraction is None else extraction[:MAX_EXTRACTED_CHARS],
-            "metrics": {name: sample[name] for name in metrics},
-            **{key: sample[key] for key in ("each_answer", "majority_answer") if key in sample},
-            **({"timed_out": True} if is_timed_out(extraction) else {}),
-            **({"unextracted": True} if "unextracted" not in metrics and read_unextracted(sample) else {}),
-        }
-    is_given = any(sample["doc"].get("cluster") is not None for sample in firsts.values())
-    if is_given or share_any(list_content_parts(*_read_content(sample)) for sample in firsts.values()):
-        names = name_clusters([_cluster_keys(sample) for sample in firsts.values()])
-        for number, cluster in zip(firsts, names, strict=True):
-            docs[number]["cluster"] = cluster
-    return docs
-
-
-def _read_content(sample: Mapping[str, Any]) -> tuple[str, tuple[str, ...], str, list[list[Any]]]:
-    """What tells which docs are the same problem, as `make_content_keys` takes it."""
-    doc = sample["doc"]
-    prompts = tuple(map(str, doc.get("input_final_prompts_hash") or ()))
-    return doc["input_question_hash"], prompts, str(doc.get("gold")), read_arguments(sample)
-
-
-def _cluster_keys(sample: Mapping[str, Any]) -> tuple[str, ...]:
-    keys, given = make_content_keys(*_read_content(sample)), sample["doc"].get("cluster")
-    return keys if given is None else (make_given_key(given), *keys)
+@cache
+def _lines_of_docs() -> TypeAdapter[DocResult]:
+    return TypeAdapter(DocResult)
 
 
 def format_missing(key: str, reason: str, edited: Sequence[str] = ()) -> str:
     """Write the file of a task without baseline; the reason is a clause."""
-    return _lines([{**_make_head(key, edited), "missing": reason}])
+    return json.dumps({**_make_head(key, edited), "missing": reason}) + "\n"
 
 
 def _make_head(key: str, edited: Sequence[str]) -> dict[str, Any]:
@@ -342,9 +262,9 @@ def compute_grading_fingerprints(pack: Path, manifest: Manifest) -> dict[str, st
     return keys
 
 
-def _list_figures() -> set[str]:
-    """What is stored of each answer besides its verdicts: its figures, its length, its traits, whether it is empty."""
-    return {"length", "traits", *(figure.key for figure in FIGURES)}
+def _list_fields() -> list[str]:
+    """What is stored of each answer. A file of a meta-eval that knew less is made again."""
+    return [*(field.name for field in fields(DocResult)), *sorted(figure.key for figure in FIGURES)]
 
 
 class _NoBaselineError(Exception):
@@ -370,77 +290,10 @@ def _read(path: Path, key: str, lm_eval: str | None) -> tuple[tuple[DocResult, .
             raise _NoBaselineError(f"lm-eval {other} graded it, and {lm_eval} is installed", is_stale=True)
         if "missing" in head:
             raise _NoBaselineError(head.text("missing"), from_verify=True)
-        if not _list_figures() <= {*head.find_list("figures")}:
+        if not {*_list_fields()} <= {*map(str, head.find_list("fields"))}:
             raise _NoBaselineError("an earlier meta-eval made it, which knew less of answers", is_stale=True)
-        with locating(path):
-            docs = tuple(_doc(json.loads(line)) for line in lines)
+        read = _lines_of_docs().validate_json
+        docs = tuple(read(line) for line in lines)
     if len(docs) != head.find_count("docs"):
         raise ValueError
     return docs, graded_by
-
-
-def _doc(line: object) -> DocResult:
-    """Read a line.
-
-    Raises:
-        DataError, ResultsError, LookupError, TypeError: It is none that verify wrote.
-    """
-    entry = LogEntry.of(line, "line")
-    number, length, graded = entry.find_count("doc_id"), entry.find_count("length"), entry.find_entry("answers")
-    figures, matches = entry.find_entry("figures"), entry.tree.get("prompt_matches")
-    values = {key: value for key in figures.tree if (value := figures.find_number(key)) is not None}
-    if number is None or length is None or "traits" not in entry or not isinstance(matches, bool | None):
-        raise TypeError
-    answers = {name: _read_graded(graded.find_entry(name)) for name in graded.tree}
-    doc = DocResult(
-        doc_id=number,
-        question_hash=entry.text("question_hash"),
-        prompt_hashes=(),
-        prompt_matches=matches,
-        subtask=entry.find_text("subtask"),
-        cluster=entry.find_text("cluster"),
-        gold="",
-        n_choices=None,
-        recorded_is_correct=None,
-        recorded_metrics=None,
-        answer_tail="",
-        answer_empty=entry.tree.get("empty") is True,
-        limit_hit=None,
-        answer_length=length,
-        traits=tuple(map(str, entry.find_list("traits"))),
-        figures=values,
-        filter_results=answers,
-        answer_hash=entry.find_text("answer"),
-    )
-    average_answers([doc])
-    return doc
-
-
-def _read_graded(answer: LogEntry) -> FilterResult:
-    metrics = answer.find_entry("metrics").tree
-    each = answer.find_entry("each_answer")
-    return FilterResult(
-        # Values that are not numbers are left out, as in the task's own average.
-        answer.find_text("extracted"), read_metrics(metrics, metrics), 0, 0,
-        {metric: tuple(each.find_list(metric)) for metric in each.tree}, read_majority(answer.tree),
-        is_timed_out=answer.tree.get("timed_out") is True, is_unextracted=_is_unextracted(answer.tree),
-    )  # fmt: skip
-
-
-def _is_unextracted(answer: Mapping[str, Any]) -> bool | None:
-    """Whether nothing was found in a stored answer: as it was stored, else as its grader logged it."""
-    logged = answer["metrics"].get("unextracted", answer.get("unextracted"))
-    return False if logged is None else logged == 1
-
-
-def _lines(objects: Iterable[Mapping[str, Any]]) -> str:
-    return "".join(f"{_ENCODER.encode(line)}\n" for line in objects)
-
-
-def _plain(value: Any) -> Any:
-    """A numpy number as a Python number. Other values that JSON lacks become text, as in lm-eval's files."""
-    return value.item() if getattr(value, "ndim", None) == 0 else str(value)
-
-
-# ASCII, because an extraction may contain a lone surrogate, which UTF-8 cannot encode.
-_ENCODER = json.JSONEncoder(separators=(",", ":"), default=_plain)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -64,12 +64,16 @@ def find_tokenizer_file(model_name: str) -> str | None:
 
 def find_model_file(model_name: str, name: str) -> str | None:
     """The path of a small file in a local model folder or the hub's cache; None if it is not on this machine."""
-    from huggingface_hub import try_to_load_from_cache
-    from huggingface_hub.errors import HFValidationError
+    from huggingface_hub import constants
 
     local = Path(model_name) / name
     if local.is_file():
         return str(local)
+    if not (Path(constants.HF_HUB_CACHE) / f"models--{model_name.replace('/', '--')}").is_dir():
+        return None  # told without what follows, which takes a quarter of a second
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+
     try:
         file = try_to_load_from_cache(model_name, name)
     except HFValidationError:  # a path, not the name of a repository
@@ -97,12 +101,16 @@ def _load(path: Path, stamp: Hashable, where: str) -> Tokenizer:  # noqa: ARG001
         ) from None
 
 
-def make_token_counter(model_name: str) -> Callable[[str], int] | None:
-    """Make a function that counts the tokens of a text; None if the model's tokenizer is not on this machine."""
-    tokenizer = find_tokenizer(model_name)
-    if tokenizer is None:
-        return None
-    return lambda text: len(tokenizer.encode(_encodable(text), add_special_tokens=False).ids)
+def make_token_counter(model_name: str) -> Callable[[str], int | None]:
+    """Make a function that counts the tokens of a text; None if the model's tokenizer is not on this machine. It is
+    loaded when it is first needed."""
+    find = cache(lambda: find_tokenizer(model_name))
+
+    def count(text: str) -> int | None:
+        tokenizer = find()
+        return None if tokenizer is None else len(tokenizer.encode(_encodable(text), add_special_tokens=False).ids)
+
+    return count
 
 
 def _encodable(text: str) -> str:

@@ -24,7 +24,7 @@ from meta_eval.judge.decision import TaskDecision
 from meta_eval.judge.harness_alignment import read_prompt
 from meta_eval.reports.report import ShownAnswer, ShownSample
 
-Counter = Callable[[str], int]
+Counter = Callable[[str], int | None]
 
 
 def read_samples(tasks: Iterable[TaskDecision], *, count_tokens: Counter | None = None) -> Iterator[ShownSample]:

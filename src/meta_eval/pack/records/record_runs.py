@@ -1,12 +1,12 @@
 """Reads the runs of any harness for a comparison: lm_eval's files, or else what a record format reads.
 
-A record has docs with verdicts. Here each doc becomes a sample as lm_eval would write it, and the record's scores
-become a results file, both in memory. So pairs, repeats, alarms and reports are those of lm_eval's runs.
+A record has docs with verdicts. Here each doc becomes a sample as lm-eval's evaluator makes it. So pairs, repeats,
+alarms and reports are those of lm_eval's runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,12 @@ from meta_eval.base.inputs import format_json, parse_json
 from meta_eval.base.logs import report_progress
 from meta_eval.harness.choice import Choice, Groups
 from meta_eval.harness.clusters import Fields
+from meta_eval.harness.compared_settings import flatten_settings
 from meta_eval.harness.doc_results import ResultsError
 from meta_eval.harness.lm_eval_run import Run, read_run
-from meta_eval.harness.output_index import OutputIndex, TaskOutput, parse_time
-from meta_eval.harness.results_file import ResultsFile
+from meta_eval.harness.output_index import LoggedRun, OutputIndex, TaskOutput, parse_time
+from meta_eval.harness.provenance import Provenance, describe_decoding, make_grader_facts
+from meta_eval.harness.sample_files import CountTokens
 from meta_eval.pack.records.format import ALL, Place, Reading, Record, RecordedTask, RecordFormat
 from meta_eval.pack.records.recorded_docs import RecordedDoc
 
@@ -33,7 +35,7 @@ def read_any_run(
     *,
     skip_damaged: bool = False,
     repeats: bool = False,
-    count_tokens: Callable[[str], int] | None = None,
+    count_tokens: CountTokens | None = None,
     clusters: Fields | None = None,
     choice: Choice | None = None,
     groups: Groups | None = None,
@@ -122,7 +124,6 @@ def index_records(
         UserError: A task cannot be read, or has no verdict.
     """
     tasks: dict[str, list[TaskOutput]] = {}
-    results: dict[Path, ResultsFile] = {}
     notes: list[str] = []
     for record in records:
         chosen = choice.of(record.tasks, {**groups, **record.groups})
@@ -134,16 +135,16 @@ def index_records(
             report_progress(f"reading {name}")
             with locating(f"{record.name}, {name}"):
                 recorded = record.read(name, _READING)
-                lines = list(_format_samples(recorded, needs_verdicts=needs_verdicts))
+                samples = list(_make_samples(recorded, needs_verdicts=needs_verdicts))
             path = _name_file(path, recorded)
             notes += [f"{name}: {warning}" for warning in recorded.warnings]
-            tree = _make_results(name, recorded)
-            results[path] = ResultsFile(path, _merge(results[path].tree, tree) if path in results else tree)
+            scores = {key: score.value for key, score in recorded.scores.items() if score.is_mean}
+            log = LoggedRun(samples, scores, _describe(recorded, path))
             time = (recorded.entry.time or "").replace(":", "-")
-            tasks.setdefault(name, []).append(TaskOutput(name, time, samples=path, results=path, lines=lines))
+            tasks.setdefault(name, []).append(TaskOutput(name, time, samples=path, of_log=log))
     for outputs in tasks.values():
         outputs.sort(key=lambda output: (output.time, str(output.samples)), reverse=True)
-    return OutputIndex(dict(sorted(tasks.items())), results, notes=notes)
+    return OutputIndex(dict(sorted(tasks.items())), {}, notes=notes)
 
 
 def _check_times(index: OutputIndex) -> None:
@@ -153,7 +154,7 @@ def _check_times(index: OutputIndex) -> None:
         ConfigError: There are some.
     """
     for task, outputs in index.tasks.items():
-        if len(outputs) > 1 and not outputs[-1].time and any(output.lines is not None for output in outputs):
+        if len(outputs) > 1 and not outputs[-1].time and any(output.of_log for output in outputs):
             files = ", ".join(str(output.samples) for output in outputs[:4])
             raise ConfigError(
                 f"there are {len(outputs)} runs, and their logs do not say which is the newest: {files}", where=task,
@@ -167,7 +168,7 @@ def _name_file(path: Path, recorded: RecordedTask) -> Path:
     return path / file if file is not None and path.is_dir() else path
 
 
-def _format_samples(recorded: RecordedTask, *, needs_verdicts: bool) -> Iterator[bytes]:
+def _make_samples(recorded: RecordedTask, *, needs_verdicts: bool) -> Iterator[dict[str, Any]]:
     """The samples of a task, as lm_eval would write them: a sample for each doc and filter.
 
     Raises:
@@ -180,19 +181,19 @@ def _format_samples(recorded: RecordedTask, *, needs_verdicts: bool) -> Iterator
             "holds no verdict on any answer", hint="Compare graded runs, or only the texts of both with --texts"
         )
     for number, row in enumerate(rows):
-        common = _format_doc(number, row, recorded)
+        common = _describe_doc(number, row, recorded)
         for name in filters or ("none",):
             metrics = {key.partition(",")[0]: value for key, value in _of_filter(row.metrics, name)}
             each = {key.partition(",")[0]: values for key, values in _of_filter(row.verdict_of_each, name)}
             sample = {**common, "filter": name, "metrics": list(metrics), **metrics}
-            yield format_json({**sample, "each_answer": each} if each else sample, default=str).encode()
+            yield {**sample, "each_answer": each} if each else sample
 
 
 def _of_filter(by_key: Mapping[str, Any] | None, name: str) -> list[tuple[str, Any]]:
     return [(key, value) for key, value in (by_key or {}).items() if key.partition(",")[2] == name]
 
 
-def _format_doc(number: int, row: RecordedDoc, recorded: RecordedTask) -> dict[str, Any]:
+def _describe_doc(number: int, row: RecordedDoc, recorded: RecordedTask) -> dict[str, Any]:
     """What all samples of a doc share. What is unknown is left out."""
     responses, extracted = row.responses or [], row.extracted
     filtered = list(extracted) if extracted else [answers[0] for answers in responses if row.continuations]
@@ -206,7 +207,7 @@ def _format_doc(number: int, row: RecordedDoc, recorded: RecordedTask) -> dict[s
         "doc_id": number,
         "doc": row.doc,
         "target": row.gold,
-        "arguments": {f"gen_args_{place}": request for place, request in enumerate(_format_requests(row, recorded))},
+        "arguments": {f"gen_args_{place}": request for place, request in enumerate(_list_requests(row, recorded))},
         "resps": responses,
         "doc_hash": row.question_hash,
         "prompt_hash": row.prompt_hash,
@@ -215,7 +216,7 @@ def _format_doc(number: int, row: RecordedDoc, recorded: RecordedTask) -> dict[s
     }
 
 
-def _format_requests(row: RecordedDoc, recorded: RecordedTask) -> list[dict[str, Any]]:
+def _list_requests(row: RecordedDoc, recorded: RecordedTask) -> list[dict[str, Any]]:
     """What the model was asked; empty if the record has no prompt."""
     if row.continuations:
         prompts = row.prompts or [row.prompt] * len(row.continuations)
@@ -228,45 +229,33 @@ def _format_requests(row: RecordedDoc, recorded: RecordedTask) -> list[dict[str,
     return [{"arg_0": prompt, "arg_1": recorded.rows.generation or {}}]
 
 
-def _make_results(name: str, recorded: RecordedTask) -> dict[str, Any]:
-    """The record's scores and settings, as a results file has them."""
+def _describe(recorded: RecordedTask, file: Path) -> Provenance:
+    """Where a task of a record comes from, as far as the record says."""
     entry, rows = recorded.entry, recorded.rows
     metrics = dict.fromkeys(key.partition(",")[0] for row in rows.rows for key in row.metrics or ())
     grader = {**recorded.grader_settings, **({"grader": recorded.grader} if recorded.grader else {})}
-    tree: dict[str, Any] = {
-        "results": {name: {key: score.value for key, score in recorded.scores.items() if score.is_mean}},
-        "configs": {
-            name: {
-                "task": name,
-                "output_type": recorded.output_type,
-                "generation_kwargs": rows.generation or {},
-                "metric_list": [{**grader, "metric": metric, "aggregation": "mean"} for metric in metrics],
-                "settings": recorded.settings,
-                "metadata": {"version": entry.task_version},
-            }
-        },
-        "n-shot": {name: int(entry.shots)} if entry.shots and entry.shots.isdecimal() else {},
-        "n-samples": {
-            name: {
-                "original": len(rows.rows) + sum(rows.warnings.get(key, 0) for key in _MISSING),
-                "effective": len(rows.rows),
-            }
-        },
-        "config": {"model": entry.backend, "model_args": {"pretrained": entry.model} if entry.model else {}},
-        "chat_template": entry.chat_template,
-        "harness": entry.backend or "a record",
-    }
+    config = {"metric_list": [{**grader, "metric": metric} for metric in metrics]}
     started = parse_time(entry.time.replace(":", "-")) if entry.time else None
-    if started is not None:
-        tree["date"] = started.timestamp()
-    if entry.lm_eval is not None:
-        tree["lm_eval_version"] = entry.lm_eval
-    return tree
-
-
-def _merge(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """The tree of two tasks of a file."""
-    return {
-        key: {**first[key], **value} if isinstance(value, dict) and isinstance(first.get(key), dict) else value
-        for key, value in {**first, **second}.items()
-    }
+    return Provenance(
+        results_file=file,
+        model=entry.model or file.parent.name,
+        backend=entry.backend,
+        model_args={"pretrained": entry.model} if entry.model else {},
+        lm_eval=entry.lm_eval,
+        harness=entry.backend or "a record",
+        engine=None,
+        date=None if started is None else started.isoformat(timespec="seconds"),
+        duration_s=None,
+        limit=None,
+        gen_kwargs={},
+        chat_template=entry.chat_template,
+        system_instruction=False,
+        docs_sha256=None,
+        dataset_revision=None,
+        docs_of_task=len(rows.rows) + sum(rows.warnings.get(key, 0) for key in _MISSING),
+        docs_run=len(rows.rows),
+        shots=int(entry.shots) if entry.shots and entry.shots.isdecimal() else None,
+        decoding=describe_decoding(rows.generation or {}, has_default=False),
+        grader=make_grader_facts(config, entry.lm_eval, entry.task_version),
+        settings=None if recorded.settings is None else flatten_settings(recorded.settings),
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +16,12 @@ from meta_eval.base.isolation import isolate_code
 from meta_eval.base.logs import Progress, display_logs, log, report_progress
 from meta_eval.base.outputs import replace_file
 from meta_eval.base.thresholds import ALMOST_ALL
+from meta_eval.harness.doc_results import DocResult
 from meta_eval.harness.each_answer import add_each_answer
 from meta_eval.harness.evaluator import Evaluated, Evaluator
 from meta_eval.harness.provenance import find_installed_lm_eval
 from meta_eval.harness.replay import has_recorded_answer, read_recorded
+from meta_eval.harness.sample_files import RECORDED_FINISH_REASON, CountTokens, read_graded
 from meta_eval.pack import integrity
 from meta_eval.pack.baseline import (
     NOTHING_RECORDED,
@@ -33,6 +36,7 @@ from meta_eval.pack.baseline import (
 )
 from meta_eval.pack.manifest import BaselineEntry, Manifest, TaskEntry, read_manifest
 from meta_eval.pack.pack_options import ScoringOptions, VerifyOptions
+from meta_eval.pack.prompt_lengths import make_token_counter
 from meta_eval.pack.records.recorded_docs import describe_unread
 from meta_eval.pack.task_choice import choose_tasks
 from meta_eval.pack.verify.record_check import tally_record
@@ -95,6 +99,7 @@ def _verify(pack: Path, options: VerifyOptions) -> Proof:
     keys = compute_grading_fingerprints(pack, manifest)
     proof = Proof(pack, regrade, changed)
     folder = find_verify_folder(pack, regraded=regrade is not None)
+    count_tokens = make_token_counter(manifest.run_settings.tokenizer_of())
     for name in chosen:
         entry = manifest.tasks[name]
         required = entry.min_agreement if min_agreement is None else min_agreement
@@ -132,7 +137,7 @@ def _verify(pack: Path, options: VerifyOptions) -> Proof:
             content = (
                 format_missing(keys[name], f"verify did not check all docs: {result.reason}", changed)
                 if result.status == "unfinished"
-                else format_baseline(keys[name], evaluated.samples, has_recorded_answer, changed)
+                else format_baseline(keys[name], _read_graded(evaluated, count_tokens), changed)
             )
             _write(find_baseline_file(pack, name), content, folder)
     return proof
@@ -165,6 +170,14 @@ def _check(
         return evaluated, tally_record(entry, evaluated.samples, context)
     with isolate_code(evaluator.pack):  # runs the template's extraction
         return evaluated, tally_task(name, entry, evaluated.samples, context)
+
+
+def _read_graded(evaluated: Evaluated, count_tokens: CountTokens) -> tuple[DocResult, ...]:
+    """The docs with a recorded answer, as they are graded today."""
+    samples = [sample for sample in evaluated.samples if has_recorded_answer(sample["doc"])]
+    for sample in samples:
+        sample["finish_reason"] = sample["doc"].get(RECORDED_FINISH_REASON)
+    return read_graded(samples, count_tokens)
 
 
 def _check_baseline(
@@ -206,9 +219,8 @@ def _check_baseline(
     elif total.agreed < total.compared:
         differing = total.compared - total.agreed
         log.warning(f"{name}: {differing:,} of {total.compared:,} answers of the baseline are graded differently now")
-    text = format_baseline(
-        key, evaluated.samples, lambda _: True, edited, {answer.doc: answer.prompt_matches for answer in answers}
-    )
+    docs, matches = read_graded(evaluated.samples), {answer.doc: answer.prompt_matches for answer in answers}
+    text = format_baseline(key, [replace(doc, prompt_matches=matches[doc.doc_id]) for doc in docs], edited)
     _write(path, text, find_verify_folder(evaluator.pack))
 
 

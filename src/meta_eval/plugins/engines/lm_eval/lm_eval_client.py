@@ -181,7 +181,7 @@ class LmEvalClient(Client):
             ]
             return request.answer(choices=choices, prompt_tokens=prompt, completion_tokens=0, **shared)
         text = next(answers)
-        written = None if self._count is None else self._count(text)
+        written = self._count(text)
         return request.answer(text=text, prompt_tokens=prompt, completion_tokens=written, **shared)
 
     def _instances(self, request: Request) -> list[Any]:
