@@ -16,6 +16,7 @@ from meta_eval.base.pack_names import join_names
 from meta_eval.base.thresholds import NAMED
 from meta_eval.harness.doc_results import DocResult, ResultsError
 from meta_eval.harness.lm_eval_run import Run, TaskRun, explain_faults
+from meta_eval.harness.shared_texts import TextCounts
 from meta_eval.pack.integrity import describe_changes
 from meta_eval.pack.manifest import Manifest, ReferenceScoreEntry, TaskEntry
 
@@ -133,11 +134,19 @@ def match_pack(run: Run, manifest: Manifest, *, pack: str) -> Run:
     if paired:
         names = join_names(list(dict.fromkeys(paired)), NAMED)
         notes.append(f"{names}: not run with the pack {pack}; docs and prompts are those of the pack, by their hashes")
-    tasks = {name: results[0] for name, results in runs.items()}
+    tasks = {name: _with_texts(results[0], manifest.tasks.get(name)) for name, results in runs.items()}
     repeats = {name: tuple(results[1:]) for name, results in runs.items() if results[1:]}
     return replace(
         run, tasks=tasks, repeats=repeats, notes=tuple(notes), faults={**run.faults, **explain_faults(faults)}
     )
+
+
+def _with_texts(result: TaskRun, entry: TaskEntry | None) -> TaskRun:
+    """The run with what its pack knows of the texts that its docs share."""
+    if entry is None:
+        return result
+    uncounted = tuple(TextCounts(each.field, each.texts, each.docs) for each in entry.uncounted_texts)
+    return replace(result, cluster_field=entry.cluster_field, uncounted_texts=uncounted)
 
 
 def _other_docs(result: TaskRun, entry: TaskEntry, manifest: Manifest) -> str | None:
