@@ -163,6 +163,10 @@ def test_a_run_with_another_limit_of_tokens_than_the_record_is_no_run_of_its_pac
     tree = json.loads(results.read_text(encoding="utf-8"))
     tree["configs"][TEXTS]["generation_kwargs"]["max_gen_toks"] = 32
     results.write_text(json.dumps(tree), encoding="utf-8")
+    (samples,) = run.rglob(f"samples_{TEXTS}_*.jsonl")
+    text = samples.read_text(encoding="utf-8")
+    assert '"max_gen_toks": 64' in text
+    samples.write_text(text.replace('"max_gen_toks": 64', '"max_gen_toks": 32'), encoding="utf-8")
     pack = prepare(tmp_path / "pack", **{**config_of(record), "tasks": TEXTS})
     verify(pack)
     of_pack = {"pack": pack, "tasks": [TEXTS], "margin": 90.0, "cap": 95.0}
@@ -170,3 +174,8 @@ def test_a_run_with_another_limit_of_tokens_than_the_record_is_no_run_of_its_pac
     decision = report(run, **of_pack).decision
     assert decision.outcome == "UNDECIDED"
     assert f"other settings: {TEXTS} (max_gen_toks=32)" in decision.caveats
+    beside = prepare(tmp_path / "beside", **{**config_of(record), "tasks": TEXTS, "baseline": (str(run),)})
+    verify(beside)
+    decision = report(record / "run", **{**of_pack, "pack": beside}).decision
+    assert decision.outcome == "UNDECIDED"
+    assert f"runs not alike: {TEXTS} (max_gen_toks: 64 in the pack, 32 in the baseline)" in decision.caveats

@@ -7,11 +7,10 @@ import math
 import shlex
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from meta_eval.base.errors import TemplateError
 from meta_eval.base.inputs import read_table
 from meta_eval.base.pack_names import join_names
 from meta_eval.base.thresholds import MAX_GEN_TOKS, NAMED
@@ -21,7 +20,6 @@ from meta_eval.harness.provenance import Provenance, read_decoding
 from meta_eval.harness.shared_texts import TextCounts
 from meta_eval.pack.integrity import describe_changes
 from meta_eval.pack.manifest import Manifest, ReferenceScoreEntry, TaskEntry
-from meta_eval.pack.templates.template_folder import FolderReader, merge_includes
 
 _HASHES = ("input_question_hash", "input_final_prompts_hash")
 _COLUMNS = (*_HASHES, "gold", "subtask_name", "cluster", "recorded_is_correct", "recorded_metrics")
@@ -182,7 +180,7 @@ def _of_record(result: TaskRun, entry: TaskEntry, pack: Path, fault: str) -> Tas
             hint=f"{hint}; `meta-eval compare {shlex.quote(entry.dataset_id)} RUN` compares the docs they share",
         )
     provenance = result.provenance
-    changed = _find_other_decoding(pack, entry, provenance)
+    changed = _find_other_decoding(entry, provenance)
     return replace(
         result,
         docs=docs,
@@ -191,16 +189,11 @@ def _of_record(result: TaskRun, entry: TaskEntry, pack: Path, fault: str) -> Tas
     )
 
 
-def _find_other_decoding(pack: Path, entry: TaskEntry, provenance: Provenance) -> dict[str, Any]:
+def _find_other_decoding(entry: TaskEntry, provenance: Provenance) -> dict[str, Any]:
     """The settings of generation that a run of lm-eval's own task has otherwise than the pack's."""
-    try:
-        settings, _, _ = merge_includes(FolderReader(pack), PurePosixPath(entry.template), ())
-    except TemplateError:  # of a pack that was edited, which is noted
+    if entry.generation is None or provenance.harness is not None:
         return {}
-    recorded = settings.get("generation_kwargs")
-    if not isinstance(recorded, dict) or provenance.harness is not None:
-        return {}
-    own, run = read_decoding(recorded, has_default=True), provenance.decoding
+    own, run = read_decoding(entry.generation, has_default=True), provenance.decoding
     defaults = {"max_gen_toks": MAX_GEN_TOKS}
     return {
         name: run.get(name, defaults.get(name, "none"))

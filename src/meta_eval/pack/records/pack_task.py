@@ -158,6 +158,7 @@ def make_task(
         record=record,
         asked_as=rows.asked_as,
         answer=rows.answer,
+        generation=None if rows.generation is None else dict(rows.generation),
         cluster_field=chosen,
         uncounted_texts=uncounted,
     )
