@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from meta_eval.plugins.tokens.thresholds import AUDIT_STRAY, FIDELITY_LEVEL
+from meta_eval.plugins.tokens.thresholds import AUDIT_FIT, AUDIT_STRAY, FIDELITY_LEVEL
 from meta_eval.sockets import mean_of_tokens
 
 Numbers = NDArray[np.float64]
@@ -34,6 +34,9 @@ SAMPLED = (
     *(("top_p", p) for p in (0.3, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98)),
     *(("min_p", p) for p in (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5)),
 )
+
+# Both make the logits noisy, by another law.
+_ALIKE = {"sampling", "weights"}
 
 # Nodes of the integral over Gaussian noise (Gauss and Hermite).
 _NODES = 24
@@ -143,6 +146,8 @@ def _mix(table: Numbers, tokens: Numbers) -> Iterator[tuple[float, float, Number
 
 
 def is_better(a: Fit, b: Fit, tokens: Numbers) -> bool:
-    """Whether a fits better than b: the interval of their difference over docs, at `FIDELITY_LEVEL`, is above 0."""
-    interval = mean_of_tokens((a.likelihoods - b.likelihoods) * tokens, tokens, None).interval(FIDELITY_LEVEL)
-    return interval is not None and interval.lower > 0
+    """Whether a fits better than b: the interval of their difference over docs, at `FIDELITY_LEVEL`, is above 0, and
+    between sampling and other weights the difference is at least `AUDIT_FIT`."""
+    better = mean_of_tokens((a.likelihoods - b.likelihoods) * tokens, tokens, None)
+    interval, least = better.interval(FIDELITY_LEVEL), AUDIT_FIT if {a.cause, b.cause} == _ALIKE else 0.0
+    return interval is not None and interval.lower > 0 and better.value >= least
