@@ -336,7 +336,8 @@ def test_a_pack_says_which_field_makes_its_clusters_and_report_names_the_texts_t
         pack = prepare(tmp_path / f"pack{margin}", **{**config_of(record), "tasks": TEXTS, "margin": margin})
         found = report(record / "run", pack=pack, tasks=[TEXTS], margin=margin, cap=99.0)
         said.append(([a for a in found.decision.caveats if "share" in a], [n for n in found.notes if "share" in n]))
-    assert said[0] == ([f"docs share a text: cluster: {{{TEXTS}: context.text}} (8 texts in 15 docs)"], [])
+    key = f"cluster: {{{TEXTS}: context.text}} in the configuration of the pack"
+    assert said[0] == ([f"docs share a text: {key} (8 texts in 15 docs)"], [])
     assert said[1] == ([], [f"docs that share a text count as one cluster: {TEXTS} by context.text"])
 
 

@@ -103,8 +103,7 @@ KINDS: Mapping[str, AlarmKind] = {
     ),
     "texts": AlarmKind(
         "docs share a text",
-        "Docs of a text are lost together, and these count as independent. --cluster takes them together, and for a "
-        "pack `cluster` in its configuration.",
+        "Docs of a text are lost together, and these count as independent. --cluster takes them together.",
         first=True,
     ),
     "same run": AlarmKind(

@@ -76,6 +76,7 @@ def find_uncounted_texts(tasks: Iterable[TaskRun]) -> Iterator[RaisedAlarm]:
             option = f"--cluster {shlex.quote(f'{task_run.task}={shared.name}')}"
             named.append(f"{option} ({_describe(shared.counts)})")
         for counts in task_run.uncounted_texts:
-            named.append(f"cluster: {{{task_run.task}: {counts.name}}} ({_describe(counts)})")
+            key = f"cluster: {{{task_run.task}: {counts.name}}} in the configuration of the pack"
+            named.append(f"{key} ({_describe(counts)})")
     if named:
         yield "texts", AlarmOccurrence(None, note=join_names(named, NAMED), veto=False)

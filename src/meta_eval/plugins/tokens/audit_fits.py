@@ -35,9 +35,6 @@ SAMPLED = (
     *(("min_p", p) for p in (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5)),
 )
 
-# Both make the logits noisy, by another law.
-_ALIKE = {"sampling", "weights"}
-
 # Nodes of the integral over Gaussian noise (Gauss and Hermite).
 _NODES = 24
 
@@ -147,7 +144,10 @@ def _mix(table: Numbers, tokens: Numbers) -> Iterator[tuple[float, float, Number
 
 def is_better(a: Fit, b: Fit, tokens: Numbers) -> bool:
     """Whether a fits better than b: the interval of their difference over docs, at `FIDELITY_LEVEL`, is above 0, and
-    between sampling and other weights the difference is at least `AUDIT_FIT`."""
+    sampling fits by at least `AUDIT_FIT` better than other weights."""
     better = mean_of_tokens((a.likelihoods - b.likelihoods) * tokens, tokens, None)
-    interval, least = better.interval(FIDELITY_LEVEL), AUDIT_FIT if {a.cause, b.cause} == _ALIKE else 0.0
+    interval, least = (
+        better.interval(FIDELITY_LEVEL),
+        AUDIT_FIT if (a.cause, b.cause) == ("sampling", "weights") else 0.0,
+    )
     return interval is not None and interval.lower > 0 and better.value >= least
