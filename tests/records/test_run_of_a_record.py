@@ -11,6 +11,7 @@ from typing import ClassVar
 import pytest
 from command import cli
 from fake_model import FakeClient, model_folder
+from own_record import TEXTS, config_of, record_run
 from pack_runs import run_pack
 from packs import prepare, read_docs
 from places import REPOSITORY
@@ -18,7 +19,7 @@ from recorded_runs import own_gsm8k
 from runs import run_lm_eval
 from tokenizers import Tokenizer
 
-from meta_eval import Config, report
+from meta_eval import Config, report, verify
 from meta_eval.ask.request import Request
 from meta_eval.base.errors import UserError
 from meta_eval.harness.answer import Answer
@@ -150,3 +151,31 @@ def test_prepare_and_report_say_of_a_tokenizer_without_bos_what_run_says(
         results.write_text(json.dumps(tree))
         decision = report("out", pack="work_dir").decision
         assert (decision.invalid, decision.reasons[0].startswith("asked without BOS: meta_gpqa")) == (invalid, invalid)
+
+
+def test_a_run_with_another_limit_of_tokens_than_the_record_is_no_run_of_its_pack(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """As in compare, though docs and prompts are the same."""
+    record = record_run(tmp_path_factory)
+    run = Path(shutil.copytree(record / "run", tmp_path / "run"))
+    (results,) = run.rglob("results_*.json")
+    tree = json.loads(results.read_text(encoding="utf-8"))
+    tree["configs"][TEXTS]["generation_kwargs"]["max_gen_toks"] = 32
+    results.write_text(json.dumps(tree), encoding="utf-8")
+    (samples,) = run.rglob(f"samples_{TEXTS}_*.jsonl")
+    text = samples.read_text(encoding="utf-8")
+    assert '"max_gen_toks": 64' in text
+    samples.write_text(text.replace('"max_gen_toks": 64', '"max_gen_toks": 32'), encoding="utf-8")
+    pack = prepare(tmp_path / "pack", **{**config_of(record), "tasks": TEXTS})
+    verify(pack)
+    of_pack = {"pack": pack, "tasks": [TEXTS], "margin": 90.0, "cap": 95.0}
+    assert report(record / "run", **of_pack).decision.outcome == "SHIP"
+    decision = report(run, **of_pack).decision
+    assert decision.outcome == "UNDECIDED"
+    assert f"other settings: {TEXTS} (max_gen_toks=32)" in decision.caveats
+    beside = prepare(tmp_path / "beside", **{**config_of(record), "tasks": TEXTS, "baseline": (str(run),)})
+    verify(beside)
+    decision = report(record / "run", **{**of_pack, "pack": beside}).decision
+    assert decision.outcome == "UNDECIDED"
+    assert f"runs not alike: {TEXTS} (max_gen_toks: 64 in the pack, 32 in the baseline)" in decision.caveats

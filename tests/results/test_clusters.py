@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from command import cli
 from hypothesis import given
 from hypothesis import strategies as st
+from own_record import TEXTS, config_of, record_run
 from packs import prepare, read_docs
 from places import REPOSITORY
 from runs import TIME
@@ -20,7 +22,8 @@ from runs import TIME
 from meta_eval import compare, report, verify
 from meta_eval.ask.early_stop import list_task_docs
 from meta_eval.base.errors import ConfigError
-from meta_eval.harness.clusters import make_content_keys, name_clusters, read_fields
+from meta_eval.base.hashing import hash_text
+from meta_eval.harness.clusters import make_content_keys, name_clusters, read_field, read_fields
 from meta_eval.harness.doc_results import DocResult, FilterResult
 from meta_eval.harness.lm_eval_run import read_run
 from meta_eval.harness.scores import compute_scores
@@ -213,6 +216,18 @@ SHAPES: dict[str, tuple[Callable[[int], dict[str, Any]], str, str | None]] = {
         lambda n: {"article": text(n // 10), "section": text(n // 2, of="Section"), "question": f"{n}"},
         "{article}\n{section}\n{question}", "section",
     ),
+    "a text within a field": (
+        lambda n: {"context": {"text": text(n // 3), "title": "Normans"}, "question": f"{n}"},
+        "{context[text]}\n{question}", "context.text",
+    ),
+    "sentences in a list": (
+        lambda n: {"context": {"sentences": text(n // 3).split(". ")}, "question": f"{n}"},
+        "{context[sentences][0]}. {context[sentences][1]}. {question}", "context.sentences",
+    ),
+    "a message": (
+        lambda n: {"messages": [{"role": "system", "content": text(n // 3)}, {"role": "user", "content": f"{n}"}]},
+        "{messages[0][content]}\n{messages[1][content]}", "messages.0.content",
+    ),
     "a text of 60 docs": (
         lambda n: {"passage": text(n if n < 60 else 60), "question": f"{n}"}, "{passage} {question}", None,
     ),
@@ -301,6 +316,37 @@ def recorded(tmp_path: Path, **keys: Any) -> Path:
         tmp_path / "pack", "tiny_free", evals_dataset=str(REPOSITORY / "tests/data/lm_eval_outputs/0.4.13"),
         template_dir=str(REPOSITORY / "tools/lm_eval_tasks"), **keys,
     )  # fmt: skip
+
+
+def test_a_pack_says_which_field_makes_its_clusters_and_report_names_the_texts_that_make_none(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Eight texts in 15 docs, within a field; at a margin of 99 points they are clusters."""
+    record = Path(shutil.copytree(record_run(tmp_path_factory), tmp_path / "record"))
+    (samples,) = (record / "run").rglob(f"samples_{TEXTS}_*.jsonl")
+    lines = [json.loads(line) for line in samples.read_text(encoding="utf-8").splitlines()]
+    for line in lines:
+        passage = text(line["doc_id"] // 2)
+        line["doc"]["context"] = {"text": passage}
+        line["arguments"]["gen_args_0"]["arg_0"] = f"{passage}{line['doc']['question']}"
+        line["prompt_hash"] = hash_text(line["arguments"]["gen_args_0"]["arg_0"])
+    samples.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    said = []
+    for margin in (1, 99):
+        pack = prepare(tmp_path / f"pack{margin}", **{**config_of(record), "tasks": TEXTS, "margin": margin})
+        found = report(record / "run", pack=pack, tasks=[TEXTS], margin=margin, cap=99.0)
+        said.append(([a for a in found.decision.caveats if "share" in a], [n for n in found.notes if "share" in n]))
+    key = f"cluster: {{{TEXTS}: context.text}} in the configuration of the pack"
+    assert said[0] == ([f"docs share a text: {key} (8 texts in 15 docs)"], [])
+    assert said[1] == ([], [f"docs that share a text count as one cluster: {TEXTS} by context.text"])
+
+
+def test_a_field_is_named_by_its_path() -> None:
+    doc = {"a": {"b": [{"c": "x"}, 7]}, "a.b": "dots", "n": None, "s": "text"}
+    named = {field: read_field(doc, field) for field in ("a.b", "a.b.0.c", "a.b.1", "a.b.2", "n.m", "s.t", "s", "a.")}
+    assert named == {
+        "a.b": "dots", "a.b.0.c": "x", "a.b.1": "7", "a.b.2": None, "n.m": None, "s.t": None, "s": "text", "a.": None
+    }  # fmt: skip
 
 
 def test_a_configuration_names_the_field_of_a_recorded_task(tmp_path: Path) -> None:

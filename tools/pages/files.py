@@ -22,6 +22,7 @@ def values() -> dict[str, Any]:
         manifest.RecordEntry,
         manifest.BaselineEntry,
         manifest.ReferenceScoreEntry,
+        manifest.SharedTextEntry,
     ]
     return {
         "schema_version": manifest.SCHEMA_VERSION,

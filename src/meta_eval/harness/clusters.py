@@ -117,11 +117,27 @@ def read_fields(assignments: Sequence[str]) -> dict[str, str]:
 
 
 def read_field(doc: Mapping[str, Any], field: str) -> str | None:
-    """Read a doc's field as the name of a cluster; None if it is missing or null."""
-    value = doc.get(field)
+    """Read a doc's field as the name of a cluster; None if it is missing or null.
+
+    Args:
+        doc: The doc.
+        field: Its name, or that of a field in another one or in a list: ``context.text``, ``messages.0.content``.
+    """
+    value = _find(doc, field)
     if value is None:
         return None
     return value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str)
+
+
+def _find(value: Any, path: str) -> Any:
+    if isinstance(value, Mapping) and path in value:
+        return value[path]
+    name, _, rest = path.partition(".")
+    if isinstance(value, list):
+        part = value[int(name)] if name.isdecimal() and int(name) < len(value) else None
+    else:
+        part = value.get(name) if isinstance(value, Mapping) and rest else None
+    return _find(part, rest) if rest else part
 
 
 def make_missing_field_error(field: str, columns: Sequence[str], where: str) -> ConfigError:

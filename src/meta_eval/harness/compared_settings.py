@@ -47,7 +47,9 @@ def describe_changes(a: Mapping[str, Any], b: Mapping[str, Any], sides: tuple[st
     for name in sorted({*a, *b}):
         texts = [_format(side.get(name)) for side in (a, b)]
         if texts[0] != texts[1]:
-            first, second = _shorten(*texts)
+            first, second = _shorten(
+                *("no" if side.get(name) is False else text for side, text in zip((a, b), texts, strict=True))
+            )
             changes.append(f"{one_line(name)[:_SHOWN]}: {first} in {sides[0]}, {second} in {sides[1]}")
     more = len(changes) - _MOST
     return [*changes[:_MOST], *([f"{more} more settings"] if more > 0 else [])]

@@ -33,7 +33,7 @@ from meta_eval.harness.provenance import Provenance, read_provenance
 from meta_eval.harness.results_file import Aggregate, GroupTotal, as_mapping, read_template_block
 from meta_eval.harness.sample_files import CountTokens, SamplesFile, open_samples, read_samples
 from meta_eval.harness.scores import check_averages, check_log_scores
-from meta_eval.harness.shared_texts import SharedTexts
+from meta_eval.harness.shared_texts import SharedTexts, TextCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,10 @@ class TaskRun:
     """The fields with texts that several docs share; none where the clusters are given."""
 
     cluster_field: str | None = None
-    """Which of these fields makes its docs clusters."""
+    """Which of these fields, or of the record of its pack, makes its docs clusters."""
+
+    uncounted_texts: tuple[TextCounts, ...] = ()
+    """Further fields with texts that many docs of its pack share."""
 
     def open_samples(self) -> AbstractContextManager[Callable[[FilterResult], Mapping[str, Any]]]:
         """Give a function that reads the whole sample of an answer. Only for a task with samples.

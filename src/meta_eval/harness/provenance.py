@@ -487,7 +487,7 @@ def read_provenance(results: ResultsFile | None, folder: str, task: str) -> Prov
         grader=read_grader_facts(results, task),
         names_engine=bool(elsewhere),
         settings=_read_settings(tree, config),
-        decoding=describe_decoding(
+        decoding=read_decoding(
             {**as_mapping(config.get("generation_kwargs")), **changed},
             has_default="harness" not in tree,
         ),
@@ -500,8 +500,8 @@ def _read_settings(tree: Mapping[str, Any], config: Mapping[str, Any]) -> dict[s
     return flatten_settings(settings) if isinstance(settings, Mapping) else None
 
 
-def describe_decoding(settings: Mapping[str, Any], *, has_default: bool) -> dict[str, Any]:
-    """The settings of generation that affect answers. A number written as text counts as a number.
+def read_decoding(settings: Mapping[str, Any], *, has_default: bool) -> dict[str, Any]:
+    """The settings that affect answers. A number written as text counts as a number.
 
     Args:
         settings: Those of the task and of the command line.

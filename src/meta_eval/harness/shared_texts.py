@@ -3,7 +3,7 @@
 A model that loses a passage loses its docs together, so they are a cluster though nobody names the field. Whether they
 are follows from the docs alone, never from verdicts. A field makes clusters if
 
-- its texts have `SHARED_TEXT_CHARS` characters or more, and stand in the prompt,
+- its texts have `SHARED_TEXT_CHARS` characters or more, and stand in the prompt; those of a list count together,
 - a text is in several docs, and none in more than `SHARED_TEXT_DOCS`,
 - it leaves enough clusters for the margin: `SHARED_TEXT_CLUSTERS` at 1 point, and 6 / margin at others. With fewer,
   few identical copies are within the margin.
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,19 +29,36 @@ from meta_eval.base.thresholds import (
     SHARED_TEXT_NOTED,
 )
 
+# How deep in a doc a text may be, and in how many parts of a list.
+_DEPTH, _PARTS = 4, 8
+
+
+@dataclass(frozen=True, slots=True)
+class TextCounts:
+    """How many texts of a field so many docs share."""
+
+    name: str
+    texts: int
+    docs: int
+
 
 @dataclass(frozen=True, slots=True)
 class SharedTexts:
     """A field with long texts, some of which several docs share."""
 
     name: str
-    """The field."""
+    """The field; ``context.text`` or ``messages.0.content`` where it is in another one."""
 
     texts: Mapping[int, int]
     """The number of the text of each doc, by doc id; without docs that have no long text of their own or others'."""
 
     in_prompt: bool
     """Whether each text stands in the prompt of its doc."""
+
+    @property
+    def counts(self) -> TextCounts:
+        """The number of its texts, and of the docs that have one."""
+        return TextCounts(self.name, len(set(self.texts.values())), len(self.texts))
 
     @property
     def largest(self) -> int:
@@ -68,11 +85,10 @@ class TextReading:
 
     def add(self, doc_id: int, doc: Mapping[str, Any], prompt: Any) -> None:
         """Add a doc with its prompt."""
-        for name, text in doc.items():
-            if isinstance(text, str) and len(text) >= SHARED_TEXT_CHARS:
-                self._hashes.setdefault(name, {})[doc_id] = hash(text)
-                if name not in self._outside and not _stands_in(text, prompt):
-                    self._outside.add(name)
+        for name, texts in _list_texts(doc):
+            self._hashes.setdefault(name, {})[doc_id] = hash(texts)
+            if name not in self._outside and not all(_stands_in(text, prompt) for text in texts):
+                self._outside.add(name)
 
     def collect(self, doc_ids: Iterable[int]) -> tuple[SharedTexts, ...]:
         """The fields, by name, in which several of these docs share a text.
@@ -95,6 +111,23 @@ class TextReading:
             if len(numbers) < len(texts):
                 shared.append(SharedTexts(name, texts, name not in self._outside and not common))
         return tuple(shared)
+
+
+def _list_texts(parts: Mapping[str, Any], within: str = "", depth: int = 1) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The fields of a doc with a long text, or with a list of texts that are long together."""
+    for name, value in parts.items():
+        if isinstance(value, str):
+            if len(value) >= SHARED_TEXT_CHARS:
+                yield f"{within}{name}", (value,)
+        elif isinstance(value, dict) and depth < _DEPTH:
+            yield from _list_texts(value, f"{within}{name}.", depth + 1)
+        elif isinstance(value, list) and value and depth < _DEPTH:
+            if all(isinstance(text, str) for text in value):
+                if sum(map(len, value)) < SHARED_TEXT_CHARS:
+                    continue
+                yield f"{within}{name}", tuple(value)
+            parts = {str(at): part for at, part in enumerate(value[:_PARTS])}
+            yield from _list_texts(parts, f"{within}{name}.", depth + 1)
 
 
 def _stands_in(text: str, prompt: Any) -> bool:

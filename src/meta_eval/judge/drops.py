@@ -270,8 +270,9 @@ def _find_baseline_alarms(pair: TaskPair, chosen: ChosenBaseline | None, reason:
     if baseline is None or pair.baseline_runs or not entry or not entry.baseline:
         return []
     other = count_changed_prompts(baseline.docs)
-    note = f"{other:,} of {len(baseline.docs):,} answers of the baseline had another prompt"
-    return [("unlike", AlarmOccurrence(name, note=note))] if other else []
+    notes = [f"{other:,} of {len(baseline.docs):,} answers of the baseline had another prompt"] if other else []
+    notes += dict.fromkeys(filter(None, (run.other_settings for run in entry.baseline)))
+    return [("unlike", AlarmOccurrence(name, note="; ".join(notes)))] if notes else []
 
 
 def _compare_graders(pair: TaskPair, chosen: ChosenBaseline) -> tuple[GradedTwice | None, ChosenBaseline]:

@@ -236,7 +236,10 @@ def find_other_settings(result: TaskRun) -> str | None:
 
 
 def find_other_generation(result: TaskRun) -> str | None:
-    settings = ", ".join(f"{name}={value}" for name, value in sorted(result.provenance.gen_kwargs.items()))
+    settings = ", ".join(
+        f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}"
+        for name, value in sorted(result.provenance.gen_kwargs.items())
+    )
     return f"the answers were generated with other settings than the task's: {settings}" if settings else None
 
 

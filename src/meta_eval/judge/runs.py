@@ -634,8 +634,8 @@ def _describe_differences(
         for a, b in (
             tuple(
                 {
-                    "a chat template": side.chat_template,
-                    "a system instruction": side.system_instruction and not says_system,
+                    "a chat template": side.chat_template or None,
+                    "a system instruction": (side.system_instruction and not says_system) or None,
                 }
                 for side in (baseline, candidate)
             ),

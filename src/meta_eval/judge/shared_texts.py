@@ -11,7 +11,7 @@ from meta_eval.base.thresholds import NAMED
 from meta_eval.harness.clusters import make_given_key, name_clusters
 from meta_eval.harness.doc_results import DocResult
 from meta_eval.harness.lm_eval_run import Run, TaskRun
-from meta_eval.harness.shared_texts import SharedTexts, choose_cluster_field, list_uncounted
+from meta_eval.harness.shared_texts import SharedTexts, TextCounts, choose_cluster_field, list_uncounted
 from meta_eval.judge.decision import AlarmOccurrence, RaisedAlarm
 from meta_eval.judge.gate import Gate
 
@@ -59,6 +59,10 @@ def note_shared_texts(tasks: Iterable[TaskRun]) -> list[str]:
     return [f"docs that share a text count as one cluster: {join_names(named, NAMED)}"] if named else []
 
 
+def _describe(counts: TextCounts) -> str:
+    return f"{counts.texts:,} texts in {counts.docs:,} docs"
+
+
 def find_uncounted_texts(tasks: Iterable[TaskRun]) -> Iterator[RaisedAlarm]:
     """The alarm that many docs share a text and count as independent, with what takes them together.
 
@@ -69,7 +73,10 @@ def find_uncounted_texts(tasks: Iterable[TaskRun]) -> Iterator[RaisedAlarm]:
     for task_run in tasks:
         clusters = {doc.doc_id: doc.cluster for doc in task_run.docs}
         for shared in list_uncounted(task_run.shared_texts, clusters):
-            counts = f"{len(set(shared.texts.values())):,} texts in {len(shared.texts):,} docs"
-            named.append(f"--cluster {shlex.quote(f'{task_run.task}={shared.name}')} ({counts})")
+            option = f"--cluster {shlex.quote(f'{task_run.task}={shared.name}')}"
+            named.append(f"{option} ({_describe(shared.counts)})")
+        for counts in task_run.uncounted_texts:
+            key = f"cluster: {{{task_run.task}: {counts.name}}} in the configuration of the pack"
+            named.append(f"{key} ({_describe(counts)})")
     if named:
         yield "texts", AlarmOccurrence(None, note=join_names(named, NAMED), veto=False)

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
@@ -181,6 +181,9 @@ class BaselineEntry(_Entry):
     docs_with_other_prompt: int = Field(ge=0)
     """Number of these that had another prompt than the pack's."""
 
+    other_settings: str = ""
+    """Settings of generation that differ from the recorded ones of the pack, a clause; empty for none."""
+
 
 class KnownGapEntry(_Entry):
     """A known, harmless reason why a score may differ from the published score."""
@@ -198,6 +201,19 @@ class KnownGapEntry(_Entry):
     """Whether it also applies to the recorded answers, because it lies in the graders or in the published score."""
 
 
+class SharedTextEntry(_Entry):
+    """A field of a record whose texts many docs share, and which makes no clusters."""
+
+    field: str
+    """Its name."""
+
+    texts: int = Field(ge=1)
+    """Number of distinct texts."""
+
+    docs: int = Field(ge=1)
+    """Number of docs that have one."""
+
+
 class TaskEntry(_Entry):
     """One prepared task; ``docs_file`` is None when its rows stay on the hub (``bundle: false``).
 
@@ -207,7 +223,9 @@ class TaskEntry(_Entry):
     ``record`` is None for Meta's evals datasets, and for rows in their columns: those name no ``model``. ``asked_as``
     says whether prompts are texts or chat messages, ``answer`` whether a text or a whole chat message is graded.
     ``trust`` says how far its verdicts are proven, None where the recorded run's own grader gives them. The docs of an
-    ``invented`` task are no benchmark.
+    ``invented`` task are no benchmark. ``generation`` holds the recorded settings of generation, None where the
+    template has them. ``cluster_field`` is the field of the record whose texts make its clusters, unless the user
+    named one.
     """
 
     template: PackPath
@@ -245,6 +263,9 @@ class TaskEntry(_Entry):
     trust: Trust | None = None
     invented: bool = False
     baseline: tuple[BaselineEntry, ...] = ()
+    generation: dict[str, Any] | None = None
+    cluster_field: str | None = None
+    uncounted_texts: tuple[SharedTextEntry, ...] = ()
 
     @property
     def needs_bos(self) -> bool:

@@ -13,9 +13,11 @@ from typing import Any
 
 from meta_eval.base.inputs import read_table
 from meta_eval.base.pack_names import join_names
-from meta_eval.base.thresholds import NAMED
+from meta_eval.base.thresholds import MAX_GEN_TOKS, NAMED
 from meta_eval.harness.doc_results import DocResult, ResultsError
 from meta_eval.harness.lm_eval_run import Run, TaskRun, explain_faults
+from meta_eval.harness.provenance import Provenance, read_decoding
+from meta_eval.harness.shared_texts import TextCounts
 from meta_eval.pack.integrity import describe_changes
 from meta_eval.pack.manifest import Manifest, ReferenceScoreEntry, TaskEntry
 
@@ -133,11 +135,19 @@ def match_pack(run: Run, manifest: Manifest, *, pack: str) -> Run:
     if paired:
         names = join_names(list(dict.fromkeys(paired)), NAMED)
         notes.append(f"{names}: not run with the pack {pack}; docs and prompts are those of the pack, by their hashes")
-    tasks = {name: results[0] for name, results in runs.items()}
+    tasks = {name: _with_texts(results[0], manifest.tasks.get(name)) for name, results in runs.items()}
     repeats = {name: tuple(results[1:]) for name, results in runs.items() if results[1:]}
     return replace(
         run, tasks=tasks, repeats=repeats, notes=tuple(notes), faults={**run.faults, **explain_faults(faults)}
     )
+
+
+def _with_texts(result: TaskRun, entry: TaskEntry | None) -> TaskRun:
+    """The run with what its pack knows of the texts that its docs share."""
+    if entry is None:
+        return result
+    uncounted = tuple(TextCounts(each.field, each.texts, each.docs) for each in entry.uncounted_texts)
+    return replace(result, cluster_field=entry.cluster_field, uncounted_texts=uncounted)
 
 
 def _other_docs(result: TaskRun, entry: TaskEntry, manifest: Manifest) -> str | None:
@@ -169,4 +179,24 @@ def _of_record(result: TaskRun, entry: TaskEntry, pack: Path, fault: str) -> Tas
             where=where,
             hint=f"{hint}; `meta-eval compare {shlex.quote(entry.dataset_id)} RUN` compares the docs they share",
         )
-    return replace(result, docs=docs, shared_texts=())
+    provenance = result.provenance
+    changed = _find_other_decoding(entry, provenance)
+    return replace(
+        result,
+        docs=docs,
+        shared_texts=(),
+        provenance=replace(provenance, gen_kwargs={**provenance.gen_kwargs, **changed}),
+    )
+
+
+def _find_other_decoding(entry: TaskEntry, provenance: Provenance) -> dict[str, Any]:
+    """The settings of generation that a run of lm-eval's own task has otherwise than the pack's."""
+    if entry.generation is None or provenance.harness is not None:
+        return {}
+    own, run = read_decoding(entry.generation, has_default=True), provenance.decoding
+    defaults = {"max_gen_toks": MAX_GEN_TOKS}
+    return {
+        name: run.get(name, defaults.get(name, "none"))
+        for name in sorted({*own, *run})
+        if own.get(name) != run.get(name)
+    }

@@ -231,18 +231,23 @@ def describe_cut_answers(task: TaskDecision) -> str | None:
     if cuts.as_wrong is not None and format_percent(cuts.as_wrong) != format_percent(cuts.score):
         wrong = f" ({format_percent(cuts.as_wrong)} with them as wrong)"
     baseline = f" (baseline {format_percent(cuts.baseline)})" if cuts.baseline is not None else ""
+    without = f", {format_percent(cuts.without)} without{baseline}" if cuts.without is not None else ""
     return (
         f"{cuts.docs:,} of {plural(cuts.of, 'answer')} {_name_cut(cuts)}{of_baseline}. Score: "
-        f"{format_percent(cuts.score)} with them{wrong}, {format_percent(cuts.without)} without{baseline}"
-        f"{_cut_drops(cuts)}{_COUNTED[cuts.counted]}"
+        f"{format_percent(cuts.score)} with them{wrong}{without}{_cut_drops(cuts)}{_COUNTED[cuts.counted]}"
     )
+
+
+def _are_all_empty(cuts: CutSummary) -> bool:
+    """Whether no limit cut an answer of either side: they are empty."""
+    return cuts.empty + cuts.baseline_empty == cuts.docs + (cuts.baseline_docs or 0)
 
 
 def _name_cut(cuts: CutSummary) -> str:
     """``cut``, or ``empty`` where no other was cut."""
     from meta_eval.judge.cut_answers import describe_thinking
 
-    if cuts.empty == cuts.docs and cuts.docs:
+    if _are_all_empty(cuts):
         return "empty"
     empty = f" ({cuts.empty:,} empty)" if cuts.empty else ""
     return f"cut{empty}{describe_thinking(cuts.thinking)}"
@@ -254,11 +259,12 @@ _COUNTED = {"graded": "", "wrong": "; the decision counts them as wrong", "unsco
 
 def _cut_drops(cuts: CutSummary) -> str:
     """``. Drop: 6.1 (4.8 to 7.6) with cut answers as wrong, 0.3 (0.0 to 1.1) on the 512 docs cut in neither run``."""
+    what = "empty" if _are_all_empty(cuts) else "cut"
     drops = [
         f"{format_drop(drop.value)} ({format_drop_interval(drop.interval)}) {words}"
         for drop, words in (
-            (cuts.drop_as_wrong, "with cut answers as wrong"),
-            (cuts.drop_without, f"on the {plural(cuts.docs_without, 'doc')} cut in neither run"),
+            (cuts.drop_as_wrong, f"with {what} answers as wrong"),
+            (cuts.drop_without, f"on the {plural(cuts.docs_without, 'doc')} {what} in neither run"),
         )
         if drop is not None
     ]

@@ -39,6 +39,15 @@ def test_weights_in_four_bits_and_another_rope_base_fit_no_worse_as_weights_than
     assert {cause for cause, _ in rank(FITS[provider], is_greedy=True)} == {"sampling", "weights"}
 
 
+def test_coarser_weights_are_not_called_sampling_however_many_answers_there_are() -> None:
+    """Their noise is not quite Gaussian, and fits a little better as sampling."""
+    assert {cause for cause, _ in rank(FITS["greedy_Q4_0"] * 5, is_greedy=True)} == {"sampling", "weights"}
+
+
+def test_a_temperature_is_told_from_other_weights() -> None:
+    assert rank(FITS["greedy_t07"] * 5, is_greedy=True) == [("sampling", 0.7)]
+
+
 @pytest.mark.parametrize("provider", ["greedy_Q4_0", "greedy_t07"])
 def test_a_fifth_of_the_answers_from_elsewhere_is_a_mixture(provider: str) -> None:
     assert rank([*FITS["greedy_F32"][8:], *FITS[provider][:8]], is_greedy=True) == [("mixture", 0.2)]

@@ -21,7 +21,9 @@ from meta_eval.base.errors import ConfigError, UserError, locating
 from meta_eval.base.hashing import hash_bytes
 from meta_eval.base.inputs import expand_home, suggest_path
 from meta_eval.base.logs import log, report_progress
-from meta_eval.base.thresholds import MIN_RECORDED
+from meta_eval.base.thresholds import MAX_GEN_TOKS, MIN_RECORDED
+from meta_eval.harness.compared_settings import describe_changes
+from meta_eval.harness.provenance import read_decoding
 from meta_eval.pack.config import Config, ValuePlace
 from meta_eval.pack.doc_table import encode_parquet
 from meta_eval.pack.manifest import BaselineEntry, FileEntry, TaskEntry
@@ -239,6 +241,9 @@ def _make_entry(name: str, entry: TaskEntry, pack: Pack, run: tuple[int, Record]
         log.warning(f"{name}: the baseline has no answer to {len(docs) - len(pairs):,} of {len(docs):,} docs")
     if others:
         log.warning(f"{name}: the baseline used a different prompt for {others:,} of {len(pairs):,} docs ({path})")
+    other_settings = _describe_settings(entry, recorded_task.rows)
+    if other_settings:
+        log.warning(f"{name}: the baseline was generated with other settings: {other_settings}")
     baseline_entry = BaselineEntry.model_validate(
         {
             "name": record.name,
@@ -246,10 +251,22 @@ def _make_entry(name: str, entry: TaskEntry, pack: Pack, run: tuple[int, Record]
             "file": path,
             "docs": len(pairs),
             "docs_with_other_prompt": others,
+            "other_settings": other_settings,
             **{key: getattr(recorded_task.entry, key) for key in ("model", "lm_eval", "time")},
         }
     )
     return baseline_entry, _content(lines)
+
+
+def _describe_settings(entry: TaskEntry, rows: RecordedDocs) -> str:
+    """The settings of generation that differ between the record of the pack and the baseline; empty if unknown."""
+    if entry.generation is None or rows.generation is None:
+        return ""
+    own, others = (
+        {"max_gen_toks": MAX_GEN_TOKS, **read_decoding(settings, has_default=False)}
+        for settings in (entry.generation, rows.generation)
+    )
+    return "; ".join(describe_changes(own, others, ("the pack", "the baseline")))
 
 
 def _by_token(entry: TaskEntry) -> bool:

@@ -15,7 +15,7 @@ from meta_eval.base.inputs import format_json
 from meta_eval.base.thresholds import MARGIN
 from meta_eval.harness.clusters import find_field, make_missing_field_error, read_field
 from meta_eval.harness.shared_texts import TextReading, choose_cluster_field, list_uncounted
-from meta_eval.pack.manifest import RecordEntry, ReferenceScoreEntry, TaskEntry
+from meta_eval.pack.manifest import RecordEntry, ReferenceScoreEntry, SharedTextEntry, TaskEntry
 from meta_eval.pack.prepared_task import PrepareContext, PreparedTask, measure_length
 from meta_eval.pack.records.recorded_docs import RecordedDoc, RecordedDocs
 from meta_eval.pack.records.task_code import TaskCode
@@ -118,7 +118,7 @@ def make_task(
         TemplateError: The task's YAML needs something that a record cannot replace.
     """
     with locating(f"{dataset_id}, {code.name}"):
-        clusters = _clusters(rows, code.name, context)
+        clusters, chosen, uncounted = _clusters(rows, code.name, context)
         check_rows(rows, clusters)
     is_chat = rows.asked_as == "chat"
     template = make_template(code, rows.generation)
@@ -158,6 +158,9 @@ def make_task(
         record=record,
         asked_as=rows.asked_as,
         answer=rows.answer,
+        generation=None if rows.generation is None else dict(rows.generation),
+        cluster_field=chosen,
+        uncounted_texts=uncounted,
     )
     return PreparedTask(code.name, entry, code.files(), made.files, made.is_ifeval, made.needs_punkt)
 
@@ -211,17 +214,21 @@ def choose_first_metric(code: TaskCode) -> str:
     return f"{mean},{template.filters[0]}"
 
 
-def _clusters(rows: RecordedDocs, task: str, context: PrepareContext) -> list[str | None]:
+# The cluster of each doc, the field whose texts make them, and the fields whose shared texts make none.
+_Clusters = tuple[list[str | None], str | None, tuple[SharedTextEntry, ...]]
+
+
+def _clusters(rows: RecordedDocs, task: str, context: PrepareContext) -> _Clusters:
     field = find_field(context.config.cluster, task)
     labels = [read_field(row.doc, field or "cluster") for row in rows.rows]
     if field is not None and not any(labels):
         raise make_missing_field_error(
             field, sorted({name for row in rows.rows for name in row.doc}), f"cluster: {task}"
         )
-    return labels if any(labels) else _name_shared_texts(rows, task, context)
+    return (labels, None, ()) if any(labels) else _name_shared_texts(rows, task, context)
 
 
-def _name_shared_texts(rows: RecordedDocs, task: str, context: PrepareContext) -> list[str | None]:
+def _name_shared_texts(rows: RecordedDocs, task: str, context: PrepareContext) -> _Clusters:
     """The clusters of docs that share a long text; None of each where no field makes enough for the task's margin."""
     reading = TextReading()
     for number, row in enumerate(rows.rows):
@@ -235,9 +242,11 @@ def _name_shared_texts(rows: RecordedDocs, task: str, context: PrepareContext) -
     chosen = choose_cluster_field(shared, len(numbers), margin / 100)
     names = {number: f"{chosen.name} {text}" for number, text in chosen.texts.items()} if chosen else {}
     labels = [names.get(number) for number in numbers]
-    for other in list_uncounted(shared, dict(enumerate(labels))):
+    uncounted = [each.counts for each in list_uncounted(shared, dict(enumerate(labels)))]
+    for other in uncounted:
         log.warning(
-            f"{task}: {len(other.texts):,} docs share {len(set(other.texts.values())):,} texts, and count as "
-            f"independent. Name their field: cluster: {{{task}: {other.name}}}"
+            f"{task}: {other.docs:,} docs share {other.texts:,} texts, and count as independent. Name their field: "
+            f"cluster: {{{task}: {other.name}}}"
         )
-    return labels
+    entries = tuple(SharedTextEntry(field=each.name, texts=each.texts, docs=each.docs) for each in uncounted)
+    return labels, chosen.name if chosen else None, entries

@@ -19,7 +19,7 @@ from meta_eval.harness.compared_settings import flatten_settings
 from meta_eval.harness.doc_results import ResultsError
 from meta_eval.harness.lm_eval_run import Run, read_run
 from meta_eval.harness.output_index import LoggedRun, OutputIndex, TaskOutput, parse_time
-from meta_eval.harness.provenance import Provenance, describe_decoding, make_grader_facts
+from meta_eval.harness.provenance import Provenance, make_grader_facts, read_decoding
 from meta_eval.harness.sample_files import CountTokens
 from meta_eval.pack.records.format import ALL, Place, Reading, Record, RecordedTask, RecordFormat
 from meta_eval.pack.records.recorded_docs import RecordedDoc
@@ -255,7 +255,7 @@ def _describe(recorded: RecordedTask, file: Path) -> Provenance:
         docs_of_task=len(rows.rows) + sum(rows.warnings.get(key, 0) for key in _MISSING),
         docs_run=len(rows.rows),
         shots=int(entry.shots) if entry.shots and entry.shots.isdecimal() else None,
-        decoding=describe_decoding(rows.generation or {}, has_default=False),
+        decoding=read_decoding(rows.generation or {}, has_default=False),
         grader=make_grader_facts(config, entry.lm_eval, entry.task_version),
         settings=None if recorded.settings is None else flatten_settings(recorded.settings),
     )

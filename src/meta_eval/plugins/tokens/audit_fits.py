@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from meta_eval.plugins.tokens.thresholds import AUDIT_STRAY, FIDELITY_LEVEL
+from meta_eval.plugins.tokens.thresholds import AUDIT_FIT, AUDIT_STRAY, FIDELITY_LEVEL
 from meta_eval.sockets import mean_of_tokens
 
 Numbers = NDArray[np.float64]
@@ -143,6 +143,11 @@ def _mix(table: Numbers, tokens: Numbers) -> Iterator[tuple[float, float, Number
 
 
 def is_better(a: Fit, b: Fit, tokens: Numbers) -> bool:
-    """Whether a fits better than b: the interval of their difference over docs, at `FIDELITY_LEVEL`, is above 0."""
-    interval = mean_of_tokens((a.likelihoods - b.likelihoods) * tokens, tokens, None).interval(FIDELITY_LEVEL)
-    return interval is not None and interval.lower > 0
+    """Whether a fits better than b: the interval of their difference over docs, at `FIDELITY_LEVEL`, is above 0, and
+    sampling fits by at least `AUDIT_FIT` better than other weights."""
+    better = mean_of_tokens((a.likelihoods - b.likelihoods) * tokens, tokens, None)
+    interval, least = (
+        better.interval(FIDELITY_LEVEL),
+        AUDIT_FIT if (a.cause, b.cause) == ("sampling", "weights") else 0.0,
+    )
+    return interval is not None and interval.lower > 0 and better.value >= least
