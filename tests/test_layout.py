@@ -29,7 +29,6 @@ OPENERS = {
     "plugins/boards/boards.py": "files that the wheel carries",
     "plugins/meta/catalog/__init__.py": "files that the wheel carries",
     "cli/init.py": "files that the wheel carries",
-    "plugins/tokens/fidelity_document.py": "files that the wheel carries",
     "reports/html.py": "files that the wheel carries",
     "ask/journal.py": "its own journal, to append to",
     "ask/served.py": "an address, and no file",

@@ -327,7 +327,6 @@ if TYPE_CHECKING:
     from meta_eval.pack.prompt_lengths import make_token_counter as make_token_counter
     from meta_eval.pack.punkt import INSTRUCTIONS as INSTRUCTIONS
     from meta_eval.pack.punkt import need_punkt as need_punkt
-    from meta_eval.pack.records.format import ALL as ALL
     from meta_eval.pack.records.format import GUESS as GUESS
     from meta_eval.pack.records.format import LIKELY as LIKELY
     from meta_eval.pack.records.format import SURE as SURE
@@ -366,6 +365,7 @@ if TYPE_CHECKING:
     from meta_eval.pack.records.task_code import has_task as has_task
     from meta_eval.pack.records.task_code import list_group_members as list_group_members
     from meta_eval.pack.records.task_code import make_grader_code as make_grader_code
+    from meta_eval.pack.records.task_groups import ALL as ALL
     from meta_eval.pack.records.task_groups import GroupPart as GroupPart
     from meta_eval.pack.records.task_groups import GroupScore as GroupScore
     from meta_eval.pack.records.task_groups import TaskGroup as TaskGroup
@@ -394,6 +394,7 @@ if TYPE_CHECKING:
     from meta_eval.reports.document import Item as Item
     from meta_eval.reports.document import Listing as Listing
     from meta_eval.reports.document import Row as Row
+    from meta_eval.reports.document import RunProvenance as RunProvenance
     from meta_eval.reports.document import Section as Section
     from meta_eval.reports.document import Table as Table
     from meta_eval.reports.document import Verdict as Verdict
@@ -401,7 +402,6 @@ if TYPE_CHECKING:
     from meta_eval.reports.plot import Plot as Plot
     from meta_eval.reports.plot import Tick as Tick
     from meta_eval.reports.report import Report as Report
-    from meta_eval.reports.report import RunProvenance as RunProvenance
     from meta_eval.reports.text import NONE as NONE
     from meta_eval.reports.text import format_count as format_count
     from meta_eval.reports.text import format_nats as format_nats

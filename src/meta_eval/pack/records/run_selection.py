@@ -12,7 +12,7 @@ from meta_eval.base.errors import ConfigError, SourceError, suggest_name
 from meta_eval.base.inputs import read_text
 from meta_eval.base.pack_names import expand_patterns, join_names, split_excluded
 from meta_eval.harness.output_index import TaskOutput
-from meta_eval.pack.records.format import ALL
+from meta_eval.pack.records.task_groups import ALL
 
 _MOST_NAME = 2**10  # bytes of a commit
 

@@ -124,7 +124,8 @@ def fidelity_report(
         raise ConfigError("no tokenizer.json of this model is on this machine", where=f"tokenizer {tokenizer}")
     baseline_table = None if baseline is None else find_table(Path(baseline))
     return build_fidelity_report(
-        path, baseline=baseline_table, noise=None if noise is None else find_table(Path(noise)), rule=rules,
+        path, baseline=baseline_table, noise=None if noise is None else find_table(Path(noise)), margin=rules.margin,
+        min_docs=rules.min_docs,
         tokenizer=tokenizer_file, exit_follows_decision=gate is not None,
     )  # fmt: skip
 

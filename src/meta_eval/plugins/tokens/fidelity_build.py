@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from meta_eval.plugins.tokens import fidelity_text as write
-from meta_eval.plugins.tokens.fidelity_report import AnswerTokens, Change, FidelityReport, Token
+from meta_eval.plugins.tokens.fidelity_report import AnswerTokens, FidelityReport, Token
+from meta_eval.plugins.tokens.fidelity_tables import Change
 from meta_eval.plugins.tokens.thresholds import FIDELITY_NOISE_SEEN
 from meta_eval.sockets import SAMENESS_MIN_DOCS, UserError
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
     from meta_eval.plugins.tokens.comparison import TableComparison
-    from meta_eval.plugins.tokens.evidence import FidelityRule
     from meta_eval.plugins.tokens.table_pairing import Pair
     from meta_eval.plugins.tokens.token_columns import Columns, Vocabulary
     from meta_eval.plugins.tokens.yardstick import Noise, Yardstick
@@ -34,7 +34,8 @@ def build_fidelity_report(
     *,
     baseline: Path | None = None,
     noise: Path | None = None,
-    rule: FidelityRule | None = None,
+    margin: float | None = None,
+    min_docs: int | None = None,
     tokenizer: Tokenizer | None = None,
     exit_follows_decision: bool = False,
 ) -> FidelityReport:
@@ -45,7 +46,8 @@ def build_fidelity_report(
         baseline: The baseline's.
         noise: A second table of the baseline's model. None for the one in the folder ``again`` beside the baseline, if
             there is any. If it is ``table`` itself, the report is about the noise.
-        rule: What is asked of the copy; None for the defaults.
+        margin: The largest allowed distance, in nats per token; None for the default.
+        min_docs: With fewer docs the outcome is undecided; None for the default.
         tokenizer: Of the model, for texts.
         exit_follows_decision: Whether the exit code follows the outcome.
 
@@ -73,12 +75,12 @@ def build_fidelity_report(
     columns = None if tokens is None else make_columns(tokens)
     some = tuple(measure_figures(columns, words.vocabulary)) if columns is not None and len(columns.row) else ()
     comparison, pair, other = None, None, None
-    least = (rule.min_docs if rule else None) or SAMENESS_MIN_DOCS
+    least = min_docs or SAMENESS_MIN_DOCS
     of_choices = None
     if noise is None and baseline is not None:
         noise = find_noise(baseline)
     is_noise = noise is not None and os.path.realpath(noise) == os.path.realpath(table)
-    reading = _NoiseReading(None if is_noise else noise, baseline, first, rule.margin if rule else None)
+    reading = _NoiseReading(None if is_noise else noise, baseline, first, margin)
     if baseline is not None and choices and find_choices_path(baseline).exists():
         other, baseline_choices = read_choices(find_choices_path(baseline))
         of_choices = compare_choices(baseline_choices, choices, reading.of_choices(), least)
