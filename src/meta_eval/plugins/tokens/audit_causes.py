@@ -130,7 +130,7 @@ def _find_prompt(prompts: PromptCount) -> Iterator[AuditCause]:
     elif prompts.fewer >= AUDIT_OTHER_COUNT and prompts.fewer == prompts.other and prompts.distinct > 1:
         share = 100 * prompts.fewer
         text = f"a cut context: {share:.0f} % of its prompts have fewer tokens than the pack's"
-        yield make_cause("context", text, causes.START)
+        yield make_cause("context", text, causes.PROMPT)
     elif prompts.other >= AUDIT_OTHER_COUNT:
         share = 100 * prompts.other
         text = f"another prompt for some requests: {share:.0f} % of its prompts have other counts of tokens"

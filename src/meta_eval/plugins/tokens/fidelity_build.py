@@ -59,7 +59,6 @@ def build_fidelity_report(
     from meta_eval.plugins.tokens.diagnosis import diagnose
     from meta_eval.plugins.tokens.diagnosis_case import ProbePair
     from meta_eval.plugins.tokens.probe_table import read_probes
-    from meta_eval.plugins.tokens.table_checks import diagnose_unpaired
     from meta_eval.plugins.tokens.table_pairing import pair_tables
     from meta_eval.plugins.tokens.token_columns import make_columns
     from meta_eval.plugins.tokens.token_figures import measure_choice_figures, measure_figures
@@ -101,11 +100,8 @@ def build_fidelity_report(
         finding = diagnose(
             comparison,
             pair,
-            words.vocabulary,
             ProbePair(pair, baseline_probes, probes) if baseline_probes and probes else None,
         )
-    elif columns is not None and some:
-        finding = diagnose_unpaired(columns, probes)
     notes = [
         *(note for compared in (comparison, of_choices) if compared for note in compared.notes),
         *reading.notes,

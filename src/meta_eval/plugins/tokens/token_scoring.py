@@ -141,7 +141,7 @@ def score_recorded_answers(
             source.read(pack, manifest),
         )  # fmt: skip
         done = FidelityResult(pack, before=sum(pending.total.values()) - sum(pending.left.values()))
-        probing = ProbeRequests(*map(pending.of_docs, choose_probed_docs(pending.lengths)))
+        probing = ProbeRequests(pending.of_docs(choose_probed_docs(pending.lengths)))
         probe = options.probe and shard[0] == 0 and "force" in backend.kinds and not backend.reloads_model
         if options.ask and (any(pending.left.values()) or (probe and not probing.is_begun(journal.read()))):
             pending.check_backend(backend)
@@ -236,6 +236,6 @@ def _of_files(
     journal = Journal(output, models[0], {"files": [hash_file(file) for file in files]})
     output.mkdir(parents=True, exist_ok=True)
     path = output / f"{journal.stem}.parquet"
-    probing = ProbeRequests(*map(pending.of_docs, choose_probed_docs(pending.lengths)))
+    probing = ProbeRequests(pending.of_docs(choose_probed_docs(pending.lengths)))
     tables = write_tables(path, pending, answers, probing, model=models[0], settings_sha256=journal.key)
     return FidelityResult(pack, files, tables, before=tables.answers)
