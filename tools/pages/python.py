@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 import meta_eval
+from meta_eval import sockets
 from meta_eval.cli.verb import list_verbs
 
 _SECTION = re.compile(r"^(Args|Attributes|Returns|Raises|Yields):\n", re.MULTILINE)
@@ -23,14 +24,7 @@ _CLASSES = {
         "judge.judging_options.JudgingOptions",
         "errors.UserError",
     ),
-    "Sockets": tuple(
-        f"sockets.{name}"
-        for name in (
-            "Verb", "Backend", "Client", "Request", "Answer", "RequestKind", "ServersClient", "Connection",
-            "RecordFormat", "Record", "Place", "TextRecord", "TextAnswer", "View", "Document", "Table", "Row", "Column",
-            "Cell",
-        )
-    ),
+    "Sockets": tuple(f"sockets.{name}" for name in dir(sockets)),
 }  # fmt: skip
 
 
@@ -56,6 +50,10 @@ def _load(name: str) -> Any:
 
 
 def _entry(name: str, thing: Any) -> dict[str, Any]:
+    if not callable(thing):
+        shown = f" = {thing!r}" if isinstance(thing, str | float) else ""
+        signature = f"{name.rpartition('.')[2]}: {type(thing).__name__}{shown}"
+        return {"name": name, "signature": signature, "text": "", "sections": {}, "methods": []}
     text, sections = _parsed(inspect.getdoc(thing) or "")
     if inspect.isclass(thing) and (documented := list(_field_docs(thing))):
         sections = {"Attributes": documented, **sections}
@@ -83,7 +81,8 @@ def _methods(owner: Any) -> Any:
 
 
 def _signature(thing: Any) -> str:
-    if inspect.isclass(thing):
+    is_class = inspect.isclass(thing)
+    if is_class and "__init__" not in vars(thing):
         return f"class {thing.__name__}"
     lines, named = [], False
     for parameter in inspect.signature(thing).parameters.values():
@@ -92,6 +91,8 @@ def _signature(thing: Any) -> str:
         named = named or parameter.kind is parameter.KEYWORD_ONLY
         lines.append(_parameter(parameter))
     inside = "".join(f"    {line},\n" for line in lines)
+    if is_class:
+        return f"class {thing.__name__}(\n{inside})"
     return f"{thing.__name__}(\n{inside}) -> {_short(str(inspect.signature(thing).return_annotation))}"
 
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
+from meta_eval.base.inputs import format_json
+from meta_eval.pack.records.log_entries import read_log_lines
 from meta_eval.sockets import (
     SURE,
     DataError,
@@ -23,9 +25,7 @@ from meta_eval.sockets import (
     Record,
     RecordFormat,
     SourceError,
-    format_json,
     peek_log,
-    read_log_lines,
 )
 
 _FILE = re.compile(

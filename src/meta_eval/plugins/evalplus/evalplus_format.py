@@ -11,6 +11,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar
 
+from meta_eval.harness.output_index import TaskOutput
+from meta_eval.pack.records.run_selection import choose_runs
 from meta_eval.sockets import (
     SURE,
     DataError,
@@ -22,8 +24,6 @@ from meta_eval.sockets import (
     Record,
     RecordFormat,
     SourceError,
-    TaskOutput,
-    choose_runs,
     find_logs,
     make_task_name,
     peek_log,

@@ -11,6 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+from meta_eval.base.inputs import format_json
+from meta_eval.base.yaml_files import read_yaml
+from meta_eval.pack.records.log_entries import read_log_lines, to_number
 from meta_eval.plugins.evalscope.evalscope_folder import EvalscopeRun, Report, choose_run, find_runs, split_stem
 from meta_eval.sockets import (
     SURE,
@@ -22,12 +25,8 @@ from meta_eval.sockets import (
     Place,
     Record,
     RecordFormat,
-    format_json,
     locating,
     peek_log,
-    read_log_lines,
-    read_yaml,
-    to_number,
 )
 
 _ENDS = {

@@ -14,6 +14,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar
 
+from meta_eval.harness.output_index import TaskOutput
+from meta_eval.pack.records.log_entries import parse_log
+from meta_eval.pack.records.run_selection import choose_runs
 from meta_eval.sockets import (
     SURE,
     DataError,
@@ -25,11 +28,8 @@ from meta_eval.sockets import (
     Record,
     RecordFormat,
     SourceError,
-    TaskOutput,
-    choose_runs,
     find_logs,
     make_task_name,
-    parse_log,
     plural,
     read_log,
     read_regular,

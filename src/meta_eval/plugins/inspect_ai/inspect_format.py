@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+from meta_eval.base.inputs import format_json
+from meta_eval.harness.output_index import TaskOutput
+from meta_eval.pack.records.run_selection import choose_runs
 from meta_eval.plugins.inspect_ai.inspect_files import InspectLog, is_log, open_log
 from meta_eval.plugins.inspect_ai.inspect_sample import Attachments, read_sample
 from meta_eval.sockets import (
@@ -18,10 +21,7 @@ from meta_eval.sockets import (
     Record,
     RecordFormat,
     SourceError,
-    TaskOutput,
-    choose_runs,
     find_logs,
-    format_json,
     make_task_name,
 )
 

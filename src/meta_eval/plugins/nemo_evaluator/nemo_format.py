@@ -10,6 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from meta_eval.base.inputs import format_json
+from meta_eval.harness.output_index import TaskOutput
+from meta_eval.pack.records.log_entries import read_log_lines, to_number
+from meta_eval.pack.records.run_selection import choose_runs
 from meta_eval.sockets import (
     SURE,
     DataError,
@@ -21,15 +25,10 @@ from meta_eval.sockets import (
     Record,
     RecordFormat,
     SourceError,
-    TaskOutput,
-    choose_runs,
     find_logs,
-    format_json,
     make_task_name,
     peek_log,
     read_log,
-    read_log_lines,
-    to_number,
 )
 
 RESULTS = "results.jsonl"

@@ -8,30 +8,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from meta_eval.base.thresholds import NAMED
 from meta_eval.plugins.nightly.history_alarm import PLANNED_RUNS, Chart, DocFlips, HistoryJudgement
 from meta_eval.plugins.nightly.run_chart import ENOUGH_RUNS, ChartPoint
 from meta_eval.plugins.nightly.run_history import PastRun
-from meta_eval.sockets import (
-    NAMED,
-    NONE,
-    Column,
-    Document,
-    Fact,
-    Figure,
-    Item,
-    Listing,
-    Mark,
-    Plot,
-    Row,
-    RunProvenance,
-    Section,
-    Table,
-    Tick,
-    Verdict,
-    format_count,
-    format_percent,
-    plural,
-)
+from meta_eval.reports.document import Fact, Figure, RunProvenance, Verdict
+from meta_eval.reports.plot import Mark, Plot, Tick
+from meta_eval.reports.text import NONE, format_count, format_percent
+from meta_eval.sockets import Column, Document, Item, Listing, Row, Section, Table, plural
 
 SCHEMA_VERSION = 1
 

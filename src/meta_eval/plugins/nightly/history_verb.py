@@ -7,17 +7,10 @@ from pathlib import Path
 
 import typer
 
-from meta_eval.sockets import (
-    OutputError,
-    check_outputs,
-    err,
-    options,
-    plural,
-    print_result,
-    show_result,
-    warn,
-    write_document,
-)
+from meta_eval.base.outputs import OutputError, check_outputs
+from meta_eval.cli import options
+from meta_eval.cli.console import warn
+from meta_eval.sockets import err, plural, print_result, show_result, write_document
 
 app = typer.Typer(
     help="Keep the verdicts of past runs, and judge the newest run by all of them.\n\n"
@@ -95,7 +88,7 @@ def check(
     from meta_eval.plugins.nightly.history_alarm import judge_history, read_alarm_rate
     from meta_eval.plugins.nightly.history_report import HistoryReport
     from meta_eval.plugins.nightly.run_history import read_history
-    from meta_eval.sockets import choose_views
+    from meta_eval.reports.views import choose_views
 
     runs_per_alarm = read_alarm_rate(false_alarms, runs_a_year)
     views = choose_views("history", view, {"html": html, "markdown": markdown})

@@ -15,16 +15,12 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from meta_eval.sockets import (
-    MARGIN,
-    PLANNED_FLIPS,
-    POWER,
-    ConfigError,
-    chance_of_change,
-    describe_wrong_value,
-    one_line,
-    read_yaml,
-)
+from meta_eval.base.display import one_line
+from meta_eval.base.errors import describe_wrong_value
+from meta_eval.base.thresholds import MARGIN, PLANNED_FLIPS, POWER
+from meta_eval.base.yaml_files import read_yaml
+from meta_eval.sockets import ConfigError
+from meta_eval.stats.identical import chance_of_change
 
 # The most docs of a task: more than any benchmark has.
 MOST_DOCS = 10**7

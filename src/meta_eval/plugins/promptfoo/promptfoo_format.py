@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
+from meta_eval.base.hashing import hash_json
+from meta_eval.base.inputs import format_json
+from meta_eval.pack.records.log_entries import parse_log, read_log_lines
 from meta_eval.sockets import (
     SURE,
     ConfigError,
@@ -23,12 +26,8 @@ from meta_eval.sockets import (
     RecordFormat,
     SourceError,
     find_logs,
-    format_json,
-    hash_json,
-    parse_log,
     peek_log,
     read_log,
-    read_log_lines,
 )
 
 # What promptfoo says of a result that is no verdict: the provider failed.

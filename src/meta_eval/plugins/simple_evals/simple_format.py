@@ -12,6 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from meta_eval.base.hashing import hash_json
+from meta_eval.base.inputs import describe_error, format_json
+from meta_eval.harness.output_index import TaskOutput
+from meta_eval.pack.records.log_entries import to_number
+from meta_eval.pack.records.run_selection import choose_runs
 from meta_eval.sockets import (
     SURE,
     DataError,
@@ -23,17 +28,11 @@ from meta_eval.sockets import (
     Record,
     RecordFormat,
     SourceError,
-    TaskOutput,
-    choose_runs,
-    describe_error,
     find_logs,
-    format_json,
-    hash_json,
     make_task_name,
     peek_log,
     read_log,
     read_regular,
-    to_number,
 )
 
 # The names of simple-evals' evals. What follows in a file's name is the model, and the time.

@@ -32,7 +32,8 @@ from meta_eval.plugins.tokens.thresholds import (
     FIDELITY_LEVEL,
     OPENING_STANDS_OUT,
 )
-from meta_eval.sockets import Interval, plural, score_interval
+from meta_eval.sockets import plural
+from meta_eval.stats import Interval, score_interval
 
 # Settings that leave out unlikely tokens, as a report names them.
 _NAMES = {"top_k": "a top_k", "top_p": "a top_p", "min_p": "a min_p"}

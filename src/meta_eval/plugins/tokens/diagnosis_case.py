@@ -16,7 +16,7 @@ from meta_eval.plugins.tokens.probe_table import Probed, Probes
 from meta_eval.plugins.tokens.table_pairing import Pair
 from meta_eval.plugins.tokens.thresholds import FIDELITY_LEVEL, MIN_PROBED_DOCS
 from meta_eval.plugins.tokens.token_columns import Columns
-from meta_eval.sockets import Mean
+from meta_eval.stats.ratio import Mean
 
 Floats = NDArray[np.float64]
 Doc = tuple[str, int]

@@ -7,20 +7,21 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from meta_eval.base.thresholds import SAMENESS_MIN_DOCS
 from meta_eval.plugins.tokens import fidelity_text as write
 from meta_eval.plugins.tokens.fidelity_report import AnswerTokens, FidelityReport, Token
 from meta_eval.plugins.tokens.fidelity_tables import Change
 from meta_eval.plugins.tokens.thresholds import FIDELITY_NOISE_SEEN
-from meta_eval.sockets import SAMENESS_MIN_DOCS, UserError
+from meta_eval.sockets import UserError
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
+    from meta_eval.judge.token_table import Header
     from meta_eval.plugins.tokens.comparison import TableComparison
     from meta_eval.plugins.tokens.table_pairing import Pair
     from meta_eval.plugins.tokens.token_columns import Columns, Vocabulary
     from meta_eval.plugins.tokens.yardstick import Noise, Yardstick
-    from meta_eval.sockets import Header
 
 # Number of answers shown token by token, and of tokens shown of an answer.
 SHOWN, LONGEST = 12, 600
@@ -54,6 +55,7 @@ def build_fidelity_report(
     Raises:
         UserError: A table cannot be read, or they are not of the same tokens.
     """
+    from meta_eval.judge.token_table import find_choices_path, read_choices, read_tokens
     from meta_eval.plugins.tokens import comparison as beside
     from meta_eval.plugins.tokens.choice_comparison import compare_choices
     from meta_eval.plugins.tokens.diagnosis import diagnose
@@ -63,7 +65,6 @@ def build_fidelity_report(
     from meta_eval.plugins.tokens.token_columns import make_columns
     from meta_eval.plugins.tokens.token_figures import measure_choice_figures, measure_figures
     from meta_eval.plugins.tokens.yardstick import find_noise
-    from meta_eval.sockets import find_choices_path, read_choices, read_tokens
 
     beside_it = find_choices_path(table)
     header, choices = read_choices(beside_it) if beside_it.exists() else (None, [])
@@ -146,8 +147,8 @@ class _NoiseReading:
 
     def of_texts(self) -> Yardstick:
         """Of texts; None without a second table of texts."""
+        from meta_eval.judge.token_table import read_tokens
         from meta_eval.plugins.tokens.table_pairing import pair_tables
-        from meta_eval.sockets import read_tokens
 
         if self._noise is None or self._baseline is None or not self._noise.exists():
             return self._margin
@@ -156,8 +157,8 @@ class _NoiseReading:
 
     def of_choices(self) -> Yardstick:
         """Of choices; None without a second table of choices."""
+        from meta_eval.judge.token_table import find_choices_path, read_choices
         from meta_eval.plugins.tokens.choice_comparison import pair_choices
-        from meta_eval.sockets import find_choices_path, read_choices
 
         if self._noise is None or self._baseline is None or not find_choices_path(self._noise).exists():
             return self._margin
@@ -286,9 +287,9 @@ def read_fidelity_reports(
     Raises:
         UserError: A table cannot be read.
     """
+    from meta_eval.judge.token_table import find_choices_path, read_choices, read_tokens, read_whole_tables
     from meta_eval.plugins.tokens.token_columns import make_columns
     from meta_eval.plugins.tokens.token_figures import measure_choice_figures, measure_figures
-    from meta_eval.sockets import find_choices_path, read_choices, read_tokens, read_whole_tables
 
     facts, notes = [], []
     for table in (table for place in places if place.is_dir() for table in read_whole_tables(place / "fidelity")):

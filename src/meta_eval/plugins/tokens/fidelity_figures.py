@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from meta_eval.plugins.tokens.thresholds import FIDELITY_DIFFERENT_TIMES, FIDELITY_LEVEL_TEXT
-from meta_eval.sockets import Mark, Plot, Row, Table, Tick
+from meta_eval.reports.plot import Mark, Plot, Tick
+from meta_eval.sockets import Row, Table
 
 if TYPE_CHECKING:
     from meta_eval.plugins.tokens.comparison import Paired

@@ -8,30 +8,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from meta_eval.judge.decide import SAMENESS_CODES
+from meta_eval.judge.decision import Alarm
 from meta_eval.plugins.tokens import fidelity_tables
 from meta_eval.plugins.tokens import fidelity_text as write
 from meta_eval.plugins.tokens.fidelity_figures import draw_distance_plot, make_survival
 from meta_eval.plugins.tokens.fidelity_tables import Change
 from meta_eval.plugins.tokens.thresholds import FIDELITY_LEVEL_TEXT
-from meta_eval.sockets import (
-    SAMENESS_CODES,
-    Alarm,
-    Document,
-    Fact,
-    Figure,
-    Item,
-    Listing,
-    RunProvenance,
-    Section,
-    Verdict,
-    format_count,
-)
+from meta_eval.reports.document import Fact, Figure, RunProvenance, Verdict
+from meta_eval.reports.text import format_count
+from meta_eval.sockets import Document, Item, Listing, Section
 
 if TYPE_CHECKING:
+    from meta_eval.judge.decide import Sameness
     from meta_eval.plugins.tokens.causes import Finding
     from meta_eval.plugins.tokens.comparison import TableComparison
     from meta_eval.plugins.tokens.token_figures import ChoiceFigures, Figures
-    from meta_eval.sockets import Sameness, Table
+    from meta_eval.sockets import Table
 
 SCHEMA_VERSION = 3
 

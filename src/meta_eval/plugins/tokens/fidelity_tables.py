@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from meta_eval.plugins.tokens import fidelity_text as write
 from meta_eval.plugins.tokens.thresholds import FIDELITY_LEVEL_TEXT, FIDELITY_NOISE_SEEN
-from meta_eval.sockets import Column, Row, Table, text
+from meta_eval.reports import text
+from meta_eval.sockets import Column, Row, Table
 
 if TYPE_CHECKING:
     from meta_eval.plugins.tokens.comparison import Paired, TableComparison

@@ -15,27 +15,16 @@ from pathlib import Path
 
 import numpy as np
 
+from meta_eval.ask.answer_files import Answers
+from meta_eval.ask.canary import spread_docs
+from meta_eval.ask.client import describe_refusal, find_refusals
+from meta_eval.ask.recorded_answers import Recordings
+from meta_eval.ask.request import Key, choose_docs
+from meta_eval.ask.request_kinds import encode_requests
+from meta_eval.harness.evaluator import Evaluator
 from meta_eval.plugins.tokens.perturbations import PROMPTS, make_perturbations
 from meta_eval.plugins.tokens.probe_table import Probed
-from meta_eval.sockets import (
-    Answer,
-    Answers,
-    Backend,
-    Client,
-    Encoder,
-    Evaluator,
-    Key,
-    Manifest,
-    Recordings,
-    Request,
-    RunSettings,
-    UserError,
-    choose_docs,
-    describe_refusal,
-    encode_requests,
-    find_refusals,
-    spread_docs,
-)
+from meta_eval.sockets import Answer, Backend, Client, Encoder, Manifest, Request, RunSettings, UserError
 
 
 class ToForce:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from meta_eval.sockets import change_bos, list_families
+from meta_eval.ask.canary import change_bos
+from meta_eval.harness.families import list_families
 
 NO_BOS, SECOND_BOS = "no BOS", "a second BOS"
 NO_HEADERS, NO_SPECIAL, SPELLED, BARE = "no headers", "no special tokens", "special tokens as text", "outer turn off"

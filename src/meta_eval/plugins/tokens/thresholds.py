@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from meta_eval.sockets import percent
+from meta_eval.base.thresholds import percent
 
 # The token check: a copy is the same below the first, and different above the second of these multiples of the noise.
 # On a real model the noise of one kernel or dtype is at most 1.24 times that of another, and eight-bit weights are from

@@ -12,46 +12,30 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from meta_eval.ask.answer_files import read_answers
+from meta_eval.ask.canary import check_token_counts
+from meta_eval.ask.client import ask_in_rounds, describe_start, find_client
+from meta_eval.ask.journal import Journal, check_shard, read_earlier_answers
+from meta_eval.ask.model_tokens import ModelTokens, tokens_of
+from meta_eval.ask.pipeline import Interrupted, collect_identity
+from meta_eval.ask.recorded_answers import Recordings
+from meta_eval.ask.request_kinds import choose_tasks_to_ask, encode_requests
+from meta_eval.ask.request_loop import Pace
+from meta_eval.ask.served import counting_saved
+from meta_eval.base.hashing import hash_file
+from meta_eval.base.inputs import expand_home
+from meta_eval.base.logs import report_progress
+from meta_eval.harness.answer import AnswersError
+from meta_eval.judge.token_table import read_whole_tables
+from meta_eval.pack.backends.registry import backend_of
+from meta_eval.pack.integrity import check_unchanged
+from meta_eval.pack.prompt_lengths import find_tokenizer_file
 from meta_eval.plugins.tokens.forced_requests import ProbeRequests, ToForce, choose_probed_docs
 from meta_eval.plugins.tokens.options import FidelityOptions
 from meta_eval.plugins.tokens.table_pairing import check_same_tokenizer
 from meta_eval.plugins.tokens.token_table_writer import Tables, hash_tokenizer, write_tables
 from meta_eval.plugins.tokens.yardstick import AGAIN
-from meta_eval.sockets import (
-    Answer,
-    AnswersError,
-    Client,
-    ConfigError,
-    Interrupted,
-    Journal,
-    Manifest,
-    ModelTokens,
-    Pace,
-    Recordings,
-    Request,
-    RunSettings,
-    ask_in_rounds,
-    backend_of,
-    check_shard,
-    check_token_counts,
-    check_unchanged,
-    choose_tasks_to_ask,
-    collect_identity,
-    counting_saved,
-    describe_start,
-    encode_requests,
-    expand_home,
-    find_client,
-    find_tokenizer_file,
-    hash_file,
-    log,
-    read_answers,
-    read_earlier_answers,
-    read_manifest,
-    read_whole_tables,
-    report_progress,
-    tokens_of,
-)
+from meta_eval.sockets import Answer, Client, ConfigError, Manifest, Request, RunSettings, log, read_manifest
 
 # Folder of answers and tables in the output folder.
 FOLDER = "fidelity"
