@@ -39,6 +39,7 @@ MODULES = {
         "GUESS Grader LIKELY Place Reading Record RecordFormat RecordedScore RecordedTask SURE TextAnswer TextRecord"
     ),
     "pack.records.log_entries": "LogEntry find_logs peek_log read_log",
+    "pack.records.log_format": "FoundLog LogFormat",
     "pack.records.log_record": "LogRecord LoggedAnswer LoggedTask make_task_name",
     "pack.records.task_groups": "GroupPart GroupScore TaskGroup TaskGroups",
     "pack.records.task_source": "CandidateTask TaskSource",
