@@ -51,7 +51,7 @@ def read_meta_templates(root: Path) -> TemplateFolder:
     """Read every template below a folder.
 
     Raises:
-        TemplateError: As in `meta_eval.sockets.read_templates`, a template names an unknown join, or the folder is that
+        TemplateError: As in `template_folder.read_templates`, a template names an unknown join, or the folder is that
             of Meta's recipe, or a mixture of those with ours.
     """
     try:
