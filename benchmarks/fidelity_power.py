@@ -30,10 +30,10 @@ from meta_eval.plugins.tokens.causes import FAULTS, GROUPS
 from meta_eval.plugins.tokens.comparison import compare_tables
 from meta_eval.plugins.tokens.diagnosis import diagnose
 from meta_eval.plugins.tokens.diagnosis_case import ProbePair
-from meta_eval.plugins.tokens.perturbations import START as START_PROBE
+from meta_eval.plugins.tokens.perturbations import NO_BOS
 from meta_eval.plugins.tokens.probe_table import Probed, Probes, read_probes
 from meta_eval.plugins.tokens.table_pairing import Pair, PairingError, pair_tables
-from meta_eval.plugins.tokens.token_columns import Columns, Vocabulary, make_columns
+from meta_eval.plugins.tokens.token_columns import Columns, make_columns
 
 Key = tuple[str, int]
 Said = tuple[str, tuple[str, ...]]
@@ -44,7 +44,6 @@ ALARM_DRAWS, FEW_DRAWS = 1000, 100
 SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048)
 ALARMS, POWER = 0.01, 0.8
 BEGINNING = 4  # tokens of an answer that name its topic
-SPECIAL = Vocabulary(frozenset(), frozenset(range(5)))
 MARGIN = 0.02  # nats per token
 # Copies whose power is printed, and the faults that no signature was written for.
 NAMES = {"float32": "float32"} | {fault.table: fault.label for fault in FAULTS if fault.groups}
@@ -153,14 +152,14 @@ def drawn(folder: Path, name: str, *, probed: bool = True, draws: int = FEW_DRAW
     except PairingError:
         return Counter({("refused", ()): draws})
     sides = [({(row.task, row.doc): row for row in table}, read_probes(table.path)) for table in tables]
-    keys = [sorted({key[:2] for key in sides[0][1] if (key[2] == START_PROBE) == long}) for long in (False, True)]
+    keys = [sorted({key[:2] for key in sides[0][1] if (key[2] == NO_BOS) == short}) for short in (True, False)]
     rng, result = np.random.default_rng(7), Counter[Said]()
     for _ in range(draws):
         some = [of[at] for of in keys for at in rng.integers(len(of), size=len(of))]
         (first, ours), (second, theirs) = (sample(*side, some) for side in sides)
         both = Pair(first, second, None, 0.0, 0, 0, 0)
         judged = compare_tables(both, MARGIN)
-        finding = diagnose(judged, both, SPECIAL, ProbePair(both, ours, theirs) if probed else None)
+        finding = diagnose(judged, both, ProbePair(both, ours, theirs) if probed else None)
         result[judged.outcome, finding.groups if finding else ()] += 1
     return result
 

@@ -20,7 +20,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from meta_eval.plugins.nightly.history_alarm import read_alarm_rate
 from meta_eval.plugins.nightly.run_chart import ChartPoint, draw_chart
 
 # The scores of 61 runs, each with its count.
@@ -28,8 +27,7 @@ SCORES = {0.84: 2, 0.845: 3, 0.85: 7, 0.855: 13, 0.86: 12, 0.865: 10, 0.87: 7, 0
 THRESHOLD = 0.85
 DOCS = 200
 NIGHTS = 365
-RATE = "once a year at one run a night"
-RUNS_PER_ALARM = read_alarm_rate(RATE)
+RUNS_PER_ALARM = NIGHTS  # once a year at one run a night
 SPREAD = 0.009
 # A step of one point, and the nights within which it is to be seen.
 STEP, AFTER, WITHIN = 0.01, 120, 14
@@ -146,7 +144,7 @@ def main() -> None:
 
     counts = sum(SCORES.values())
     failing = sum(count for score, count in SCORES.items() if score <= THRESHOLD)
-    print(f"{RATE}. The threshold of 0.85 failed {failing} of {counts} runs without a change ({failing / counts:.0%})")
+    print(f"Once a year. The threshold failed {failing} of {counts} runs without a change ({failing / counts:.0%})")
     rng = np.random.default_rng(1)
     runs = [score for score, count in SCORES.items() for _ in range(count)]
     orders = [chart(rng.permutation(runs)) for _ in range(years)]

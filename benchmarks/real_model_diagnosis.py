@@ -24,7 +24,7 @@ from meta_eval.plugins.tokens.causes import POSITIONS, QUANTISED, TEMPLATE
 from meta_eval.plugins.tokens.comparison import compare_tables
 from meta_eval.plugins.tokens.diagnosis import diagnose
 from meta_eval.plugins.tokens.diagnosis_case import ProbePair
-from meta_eval.plugins.tokens.perturbations import START
+from meta_eval.plugins.tokens.perturbations import NO_BOS
 from meta_eval.plugins.tokens.probe_table import read_probes
 from meta_eval.plugins.tokens.table_pairing import Pair, pair_tables
 from meta_eval.plugins.tokens.yardstick import Noise, measure_docs
@@ -48,7 +48,7 @@ def draw(folder: Path, name: str, draws: int) -> Counter[tuple[str, tuple[str, .
     )
     sides = [({(row.task, row.doc): row for row in table}, read_probes(table.path)) for table in (reference, copy)]
     probes = sides[0][1]
-    keys = [sorted({key[:2] for key in probes if (key[2] == START) == is_long}) for is_long in (False, True)]
+    keys = [sorted({key[:2] for key in probes if (key[2] == NO_BOS) == is_short}) for is_short in (True, False)]
     rng, seen = np.random.default_rng(7), Counter[tuple[str, tuple[str, ...]]]()
     for _ in range(draws):
         some = [of[at] for of in keys for at in (rng.integers(len(of), size=len(of)) if of else ())]
@@ -58,7 +58,7 @@ def draw(folder: Path, name: str, draws: int) -> Counter[tuple[str, tuple[str, .
             {(key[0], number): distances[key] for number, key in enumerate(some) if key in distances}, ("kernel",)
         )
         judged = compare_tables(both, yardstick)
-        finding = diagnose(judged, both, None, ProbePair(both, ours, theirs))
+        finding = diagnose(judged, both, ProbePair(both, ours, theirs))
         seen[judged.outcome, finding.groups if finding else ()] += 1
     return seen
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import functools
 import re
+import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +22,6 @@ FILES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__in
 
 # Who opens files without ``base/inputs.py``, and why none of them can hang or fill memory.
 OPENERS = {
-    "sockets.py": "itself, for its list of names",
     "base/assets/__init__.py": "files that the wheel carries",
     "base/assets/pack_docs.py": "stands alone in a pack",
     "base/worker.py": "/proc",
@@ -29,7 +30,6 @@ OPENERS = {
     "plugins/boards/boards.py": "files that the wheel carries",
     "plugins/meta/catalog/__init__.py": "files that the wheel carries",
     "cli/init.py": "files that the wheel carries",
-    "plugins/tokens/fidelity_document.py": "files that the wheel carries",
     "reports/html.py": "files that the wheel carries",
     "ask/journal.py": "its own journal, to append to",
     "ask/served.py": "an address, and no file",
@@ -151,8 +151,7 @@ NETWORKING = re.compile(
 
 
 def test_what_endpoints_say_is_read_through_one_door() -> None:
-    files = [path for path in FILES if path.name != "sockets.py"]  # it hands names on
-    texts = {path.relative_to(PACKAGE).as_posix(): path.read_text(encoding="utf-8") for path in files}
+    texts = {path.relative_to(PACKAGE).as_posix(): path.read_text(encoding="utf-8") for path in FILES}
     found = {name: NETWORKING.findall(text) for name, text in texts.items() if name not in NETWORK}
     assert {name: uses for name, uses in found.items() if uses} == {}
 
@@ -178,22 +177,35 @@ def test_files_that_the_architecture_names_are_there() -> None:
     } == set()
 
 
-def test_what_plug_ins_import_is_in_the_list_of_sockets() -> None:
-    known = set(dir(sockets))
-    users = [*(PACKAGE / "plugins").rglob("*.py"), *(REPOSITORY / "examples").glob("*.py")]
-    unknown = {
-        f"{path.name}: {alias.name}"
-        for path in users
+def test_what_examples_import_is_in_the_list_of_sockets() -> None:
+    """And nothing else of meta-eval: a package of a user has no other door."""
+    named = [
+        (node.module, alias.name)
+        for path in (REPOSITORY / "examples").glob("*.py")
         for node in statements(parse(path))
-        if isinstance(node, ast.ImportFrom) and node.module == "meta_eval.sockets"
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("meta_eval")
         for alias in node.names
-        if alias.name not in known
-    }
-    assert unknown == set()
+    ]
+    assert {module for module, _ in named} == {"meta_eval.sockets"}
+    assert {name for _, name in named} - set(dir(sockets)) == set()
 
 
-def test_every_name_of_the_list_of_sockets_is_there() -> None:
+def test_the_list_of_sockets_is_short_and_type_checkers_read_the_same_names() -> None:
+    names = [name for listed in sockets.MODULES.values() for name in listed.split()]
+    assert dir(sockets) == sorted(set(names)) and len(names) == len(set(names)) <= 90
+    stub = (PACKAGE / "sockets.pyi").read_text(encoding="utf-8")
+    told = re.findall(r"^from meta_eval\.(\S+) import (\w+) as \2$", stub, re.MULTILINE)
+    assert sorted(told) == sorted(
+        (module, name) for module, listed in sockets.MODULES.items() for name in listed.split()
+    )
     assert [name for name in dir(sockets) if getattr(sockets, name, None) is None] == []
+
+
+def test_no_room_is_imported_before_a_name_of_the_sockets_is_used() -> None:
+    code = "import sys; before = set(sys.modules); import meta_eval.sockets; print(*set(sys.modules) - before)"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    rooms = {name.split(".")[1] for name in done.stdout.split() if name.startswith("meta_eval.")}
+    assert rooms == {"sockets", "base"}  # the package has its version from the second
 
 
 # Names of plug-ins that are words of the core, too.
@@ -221,7 +233,7 @@ def test_the_core_names_no_verb_and_no_backend_of_a_plugin() -> None:
     verbs, backends = names_of_plugins("verbs"), names_of_plugins("backends")
     names = "|".join(map(re.escape, sorted({*verbs, *backends} - set(WORDS), key=len, reverse=True)))
     naming = re.compile(rf"meta-eval ({'|'.join(verbs)})\b|[\"'`/]({names})[\"'`/]" if names else "(?!)")
-    core = [path for path in FILES if not path.is_relative_to(PACKAGE / "plugins") and path.name != "sockets.py"]
+    core = [path for path in FILES if not path.is_relative_to(PACKAGE / "plugins")]
     found = {
         (path.relative_to(PACKAGE).as_posix(), next(filter(None, match.groups())))
         for path in core

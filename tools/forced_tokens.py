@@ -413,13 +413,11 @@ def probed(client: CopyClient, encoder: Encoder, docs: Sequence[Doc]) -> Iterato
     lengths: dict[str, dict[int, int]] = {}
     for doc in docs:
         lengths.setdefault(doc.task, {})[doc.number] = len(doc.prompt)
-    short, long = (
-        [request(by_doc[task, number]) for task, numbers in some.items() for number in numbers]
-        for some in choose_probed_docs(lengths)
-    )
+    chosen = choose_probed_docs(lengths).items()
+    requests = [request(by_doc[task, number]) for task, numbers in chosen for number in numbers]
     given = Answers()
-    probing = ProbeRequests(short, long)
-    asks = [*encode_requests([*short, *long], encoder), *probing.build_requests(encoder)]
+    probing = ProbeRequests(requests)
+    asks = [*encode_requests(requests, encoder), *probing.build_requests(encoder)]
     for said in client.answer(asks):
         given.by_key[said.key] = said
     return probing.build_table(given)

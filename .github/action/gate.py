@@ -94,7 +94,8 @@ def judge_history(folder: Path) -> tuple[int, str]:
         shutil.copytree(os.environ["HISTORY"], folder / "history", dirs_exist_ok=True)
     except OSError as error:
         return ERROR, f"the history cannot be copied: {type(error).__name__}"
-    return run(["history", "check", history, f"--false-alarms={os.environ['FALSE_ALARMS']}"], folder, "history")
+    rate = [f"--false-alarms={os.environ['FALSE_ALARMS']}", f"--runs-a-year={os.environ['RUNS_A_YEAR']}"]
+    return run(["history", "check", history, *rate], folder, "history")
 
 
 def run(words: list[str], folder: Path, name: str) -> tuple[int, str]:

@@ -9,8 +9,8 @@ from own_record import TEXTS, config_of, record_run
 from packs import Doc, edit_docs, prepare
 from runs import entry, manifest
 
+from meta_eval.ask.recorded_answers import Recordings
 from meta_eval.pack.manifest import read_manifest
-from meta_eval.sockets import Recordings
 
 
 def test_the_clusters_of_a_task_are_named_by_the_docs_that_share_one(

@@ -79,7 +79,7 @@ def test_its_requests_are_exported_and_their_answers_graded(
 
 
 @pytest.mark.parametrize(("output_type", "own"), [("multiple_choice", "choices"), ("generate_until", "generate")])
-def test_a_kind_that_takes_what_another_takes_is_told(
+def test_a_kind_of_a_package_comes_before_the_cores_and_the_shadowed_one_is_told(
     output_type: str, own: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kind = load_example()
@@ -87,9 +87,10 @@ def test_a_kind_that_takes_what_another_takes_is_told(
     offer(monkeypatch, ENTRY_POINTS, rolling=kind)
     task = SimpleNamespace(OUTPUT_TYPE=output_type, config=SimpleNamespace(metadata=None))
     with noted() as notes:
-        assert [find_task_kind("t", task).name for _ in range(2)] == [own, own]
-    assert [note.partition(" (rolling_kind)")[2] for note in notes] == [
-        f" is not used for {output_type} requests of tasks asked as text: {own} takes them"
+        assert [find_task_kind("t", task).name for _ in range(2)] == ["rolling", "rolling"]
+    assert notes == [
+        f"the kind of requests {own} (meta_eval.ask.request_kinds) is not used for {output_type} requests of tasks "
+        "asked as text: rolling takes them"
     ]
 
 

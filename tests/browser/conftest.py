@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from reports import write_html
 
-from meta_eval.reports.report import Report, ShownSample
+from meta_eval.reports.document import ShownSample
+from meta_eval.reports.report import Report
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -15,7 +15,8 @@ import pytest
 from reports import HOSTILE, hostile_samples, lost_and_won, made, make_comparison, make_report, make_samples
 
 from meta_eval.judge.decision import Alarm, AlarmOccurrence, TaskDecision
-from meta_eval.reports.report import Report, ShownAnswer, ShownSample
+from meta_eval.reports.document import ShownAnswer, ShownSample
+from meta_eval.reports.report import Report
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

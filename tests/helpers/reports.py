@@ -11,8 +11,8 @@ from meta_eval.judge.decide import Decision, Veto, decide_outcome
 from meta_eval.judge.decision import Alarm, AlarmOccurrence, Flips, ReferenceScore, Score, Subtask, TaskDecision
 from meta_eval.judge.figures import measure_baseline_distance
 from meta_eval.judge.pair import TaskPair
-from meta_eval.reports.document import DocumentSource
-from meta_eval.reports.report import Report, RunProvenance, ShownAnswer, ShownSample
+from meta_eval.reports.document import DocumentSource, RunProvenance, ShownAnswer, ShownSample
+from meta_eval.reports.report import Report
 from meta_eval.reports.views import HtmlView, write_view
 from meta_eval.stats import Drop, Interval, paired_drop
 

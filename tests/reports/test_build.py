@@ -17,7 +17,8 @@ from meta_eval.harness.doc_results import ResultsError
 from meta_eval.harness.lm_eval_run import read_run
 from meta_eval.judge.runs import compare_runs, decide_run
 from meta_eval.pack.manifest import Manifest
-from meta_eval.reports.report import Report, ShownSample, build_report, build_report_of_two
+from meta_eval.reports.document import ShownSample
+from meta_eval.reports.report import Report, build_report, build_report_of_two
 from meta_eval.reports.samples import read_samples
 
 N = 200

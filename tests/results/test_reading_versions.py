@@ -20,8 +20,9 @@ from meta_eval.harness.lm_eval_run import Run, read_run
 from meta_eval.harness.scores import compute_scores
 from meta_eval.judge.run_alarms import count_changed_prompts
 from meta_eval.judge.runs import compare_runs, decide_run
-from meta_eval.pack.records.format import ALL, Place
+from meta_eval.pack.records.format import Place
 from meta_eval.pack.records.format_registry import find_format
+from meta_eval.pack.records.task_groups import ALL
 from meta_eval.reports import eval_results
 from meta_eval.reports.report import Report, build_report, build_report_of_two
 from meta_eval.reports.samples import read_samples

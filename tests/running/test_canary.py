@@ -121,15 +121,13 @@ def test_a_copy_that_begins_alike_on_one_doc_in_four_is_let_go_on(ask: Callable[
     [
         (of(""), "every answer is degenerate (empty)"),
         (of("<|eot_id|><|eot_id|>"), "every answer is degenerate (special tokens alone)"),
-        (of("!" * 40), "overflow: check dtype"),
-        (of("assistant\n\nB"), "a chat template stands around"),
+        (of("!" * 40), "every answer is degenerate (one token over and over). Another number of BOS does not help"),
+        (of("assistant\n\nB"), "Another number of BOS does not help: check that model_name"),
         (of("~ another thing"), "Another number of BOS does not help: check that model_name"),
         (with_bos(1, seen=1), "With no BOS it answers as recorded: something adds a BOS"),
         (with_bos(1, seen=-1), "With two BOS it answers as recorded: something strips one"),
-        (counting(1), "it adds a BOS of its own"),
-        (counting(-1), "something strips the BOS"),
-        (counting(-7), "it cuts it"),
-        (counting(6), "it puts something around it"),
+        (counting(1), "one BOS included. Check what it adds"),
+        (counting(-7), "one BOS included. Check what it adds"),
         (
             lambda ask, _: ask.answer(error="no route to host"),
             "none of the first 32 requests was answered: no route",
@@ -197,7 +195,7 @@ def test_a_model_with_an_opening_of_its_own_goes_on_where_it_finds_the_recorded_
             lambda request, client: of("#%&*+=^~|"[request.doc % 9])(request, client),
             "most of the model is there. Check",
         ),
-        (of("assistant\n\nB"), "a chat template stands around"),
+        (of("assistant\n\nB"), "most of the model is there. Check"),
     ],
 )
 def test_recorded_answers_that_are_likely_excuse_nothing_else(
@@ -254,7 +252,7 @@ def test_a_count_that_goes_wrong_later_stops_the_run_too(ask: Callable[..., RunR
         more = 1 if sum(Meta.asked.values()) > DOCS + 5 else 0
         return replace(client.right(request), prompt_tokens=len(request.prompt_ids or ()) + more)
 
-    with pytest.raises(CanaryError, match="it adds a BOS"):
+    with pytest.raises(CanaryError, match="one BOS included"):
         ask(respond)
     assert ask(lambda request, client: client.right(request)).before == DOCS + 5
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import py_compile
 import shutil
-import struct
 from collections.abc import Callable
 from pathlib import Path
 
@@ -58,29 +56,6 @@ def shadow(pack: Path) -> None:
     (pack / ROWS.parent / "json" / "__init__.py").write_text("")
 
 
-def bytecode(pack: Path) -> None:
-    """Python runs it in the place of a module whose text is untouched."""
-    source = pack / ROWS
-    status = source.stat()
-    text = source.read_text()
-    edit(source, "def make_doc(", "def made_doc(")
-    changed = source.read_bytes()
-    assert len(changed) == status.st_size
-    os.utime(source, ns=(status.st_atime_ns, status.st_mtime_ns))
-    py_compile.compile(str(source))
-    source.write_text(text)
-    os.utime(source, ns=(status.st_atime_ns, status.st_mtime_ns))
-
-
-def hostile_bytecode(pack: Path) -> None:
-    """A tuple of 2**31 - 1 items: Python's reader asks for 16 GiB."""
-    source = pack / ROWS
-    status, path = source.stat(), Path(importlib.util.cache_from_source(str(source)))
-    path.parent.mkdir(exist_ok=True)
-    stamp = struct.pack("<III", 0, int(status.st_mtime), status.st_size)
-    path.write_bytes(importlib.util.MAGIC_NUMBER + stamp + b"(" + struct.pack("<I", 2**31 - 1))
-
-
 def other_sentences(pack: Path) -> None:
     """nltk looks into the pack first, for a model that says where a sentence ends."""
     english = pack / "nltk_data" / "tokenizers" / "punkt_tab" / "english"
@@ -88,7 +63,7 @@ def other_sentences(pack: Path) -> None:
     (english / "abbrev_types.txt").write_text("yes\n")
 
 
-CHANGES = [copying_grader, other_yaml, second_task, missing, shadow, bytecode, hostile_bytecode, other_sentences]
+CHANGES = [copying_grader, other_yaml, second_task, missing, shadow, other_sentences]
 
 
 @pytest.mark.parametrize("change", CHANGES)

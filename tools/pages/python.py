@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ast
 import inspect
+import pydoc
 import re
 import sys
 from collections.abc import Iterator
-from importlib import import_module
 from itertools import pairwise
 from typing import Any
 
-import meta_eval
+import meta_eval.sockets
 from meta_eval.cli.verb import list_verbs
 
 _SECTION = re.compile(r"^(Args|Attributes|Returns|Raises|Yields):\n", re.MULTILINE)
@@ -23,14 +23,7 @@ _CLASSES = {
         "judge.judging_options.JudgingOptions",
         "errors.UserError",
     ),
-    "Sockets": tuple(
-        f"sockets.{name}"
-        for name in (
-            "Verb", "Backend", "Client", "Request", "Answer", "RequestKind", "ServersClient", "Connection",
-            "RecordFormat", "Record", "Place", "TextRecord", "TextAnswer", "View", "Document", "Table", "Row", "Column",
-            "Cell",
-        )
-    ),
+    "Sockets": tuple(f"sockets.{name}" for name in dir(meta_eval.sockets)),
 }  # fmt: skip
 
 
@@ -46,21 +39,22 @@ def values() -> dict[str, Any]:
         if verb.call:
             groups["Functions"].append(_entry(f"meta_eval.{verb.name}", verb.load_call()))
     for title, names in _CLASSES.items():
-        groups[title] = [_entry(f"meta_eval.{name}", _load(name)) for name in names]
+        groups[title] = [_entry(f"meta_eval.{name}", pydoc.locate(f"meta_eval.{name}")) for name in names]
     return {"groups": groups}
 
 
-def _load(name: str) -> Any:
-    module, _, attribute = name.rpartition(".")
-    return getattr(import_module(f"meta_eval.{module}"), attribute)
-
-
 def _entry(name: str, thing: Any) -> dict[str, Any]:
-    text, sections = _parsed(inspect.getdoc(thing) or "")
+    text, sections = _parsed((inspect.getdoc(thing) or "") if callable(thing) else "")
     if inspect.isclass(thing) and (documented := list(_field_docs(thing))):
         sections = {"Attributes": documented, **sections}
     methods = [] if not inspect.isclass(thing) or name.endswith((".Config", ".Manifest")) else list(_methods(thing))
-    return {"name": name, "signature": _signature(thing), "text": text, "sections": sections, "methods": methods}
+    return {
+        "name": name,
+        "signature": _signature(thing, name.rpartition(".")[2]),
+        "text": text,
+        "sections": sections,
+        "methods": methods,
+    }
 
 
 def _field_docs(owner: type) -> Iterator[tuple[str, str]]:
@@ -82,9 +76,11 @@ def _methods(owner: Any) -> Any:
         yield {"name": name, "signature": _short(signature), "text": text, "sections": sections}
 
 
-def _signature(thing: Any) -> str:
-    if inspect.isclass(thing):
-        return f"class {thing.__name__}"
+def _signature(thing: Any, name: str) -> str:
+    if not callable(thing):
+        return f"{name}: {type(thing).__name__}" + (f" = {thing!r}" if isinstance(thing, str | float) else "")
+    if inspect.isclass(thing) and "__init__" not in vars(thing):
+        return f"class {name}"
     lines, named = [], False
     for parameter in inspect.signature(thing).parameters.values():
         if parameter.kind is parameter.KEYWORD_ONLY and not named:
@@ -92,7 +88,8 @@ def _signature(thing: Any) -> str:
         named = named or parameter.kind is parameter.KEYWORD_ONLY
         lines.append(_parameter(parameter))
     inside = "".join(f"    {line},\n" for line in lines)
-    return f"{thing.__name__}(\n{inside}) -> {_short(str(inspect.signature(thing).return_annotation))}"
+    given = "" if inspect.isclass(thing) else f" -> {_short(str(inspect.signature(thing).return_annotation))}"
+    return f"{'' if given else 'class '}{thing.__name__}(\n{inside}){given}"
 
 
 def _parameter(parameter: inspect.Parameter) -> str:

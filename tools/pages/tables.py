@@ -50,7 +50,7 @@ def _write_formats() -> str:
     from meta_eval.cli.verify import SCHEMA_VERSION as OF_VERIFY
     from meta_eval.judge import token_table
     from meta_eval.pack import manifest
-    from meta_eval.reports import candidates, report, texts_report
+    from meta_eval.reports import candidates, report_data, texts_report
 
     return _write_table(
         ("file", "its version stands in", "version"),
@@ -58,7 +58,7 @@ def _write_formats() -> str:
             ("`manifest.json` of a pack", "`schema_version`", f"{manifest.SCHEMA_VERSION}"),
             ("requests and answers", "`version` of the first line", f"{VERSION}"),
             ("`verify --json`", "`schema_version`", f"{OF_VERIFY}"),
-            ("`report --json`, `compare --json`", "`schema_version`", f"{report.SCHEMA_VERSION}"),
+            ("`report --json`, `compare --json`", "`schema_version`", f"{report_data.SCHEMA_VERSION}"),
             ("`compare A B C --json`", "`schema_version`", f"{candidates.SCHEMA_VERSION}"),
             ("`compare --texts --json`", "`schema_version`", f"{texts_report.SCHEMA_VERSION}"),
             ("tables of token log-probabilities", "`schema_version`", f"{token_table.SCHEMA_VERSION}"),

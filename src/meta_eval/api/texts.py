@@ -15,7 +15,7 @@ from meta_eval.harness.choice import Choice
 from meta_eval.harness.doc_results import ResultsError
 from meta_eval.harness.lm_eval_run import Run
 from meta_eval.pack.records.record_runs import read_any_run
-from meta_eval.reports.report import RunProvenance
+from meta_eval.reports.document import RunProvenance
 from meta_eval.reports.texts_report import TextsReport
 
 if TYPE_CHECKING:

@@ -340,12 +340,13 @@ def find_task_kind(name: str, task: Any) -> RequestKind:
 
 
 def _find_taking(output_type: str, asked_as: str) -> RequestKind | None:
-    return _choose_taking(tuple(list_kinds().values()), output_type, asked_as)
+    return _choose_taking(tuple(sorted(list_kinds().values(), key=_CORE.__contains__)), output_type, asked_as)
 
 
 @cache
 def _choose_taking(kinds: tuple[RequestKind, ...], output_type: str, asked_as: str) -> RequestKind | None:
-    """The first kind that takes such requests. Others that take them are never used for them: that is said once."""
+    """The first kind that takes such requests, a package's before the core's. Others that take them are never used for
+    them: that is said once."""
     taking = [kind for kind in kinds if kind.takes(output_type, asked_as)]
     for other in taking[1:]:
         log.warning(

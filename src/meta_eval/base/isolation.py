@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from functools import partial
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -48,7 +49,7 @@ def isolate_code(folder: Path) -> Iterator[None]:
 
     Its output goes to stderr. SystemExit and other exceptions that are no `Exception` become errors. Ctrl-C and SIGTERM
     still interrupt us, even if the code catches them. A process that the code forks ends with the block. All other
-    exceptions pass.
+    exceptions pass. Its modules are compiled from their sources.
 
     Args:
         folder: Where the code is, for the error message.
@@ -56,16 +57,36 @@ def isolate_code(folder: Path) -> Iterator[None]:
     Raises:
         TemplateError: The code exits or interrupts the program.
     """
-    process, bytecode = os.getpid(), sys.dont_write_bytecode
+    process = os.getpid()
     tell_place(str(folder.resolve()))
-    sys.dont_write_bytecode = True
     try:
-        with _guard(partial(_ended, folder=folder)):
+        with _ignore_bytecode(folder), _guard(partial(_ended, folder=folder)):
             yield
     finally:
         if os.getpid() != process:
             os._exit(0)
-        sys.dont_write_bytecode = bytecode
+
+
+@contextmanager
+def _ignore_bytecode(folder: Path) -> Iterator[None]:
+    """Neither read nor write bytecode of a folder: what lies in a ``__pycache__`` there may be of anyone.
+
+    `sys.pycache_prefix` would do the same for every library that is imported meanwhile, and cost seconds.
+    """
+    root = f"{folder.resolve()}{os.sep}"
+    loading: Any = SourceFileLoader
+    stat = loading.path_stats
+
+    def path_stats(loader: SourceFileLoader, path: str) -> Any:
+        if os.path.realpath(path).startswith(root):
+            raise OSError  # with which a loader says that it knows no time of the source
+        return stat(loader, path)
+
+    loading.path_stats = path_stats
+    try:
+        yield
+    finally:
+        loading.path_stats = stat
 
 
 @contextmanager

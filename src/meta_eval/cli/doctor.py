@@ -150,7 +150,7 @@ def _ask_engine(chosen: EngineOptions) -> EngineChecks:
     from meta_eval.ask.client import describe_start, find_client
     from meta_eval.doctor.engine_checks import check_engine
     from meta_eval.doctor.known_answers import END, make_settings
-    from meta_eval.pack.backends.registry import UnknownBackendError
+    from meta_eval.pack.backends.base import UnknownBackendError
     from meta_eval.pack.config.config_errors import describe_allowed
 
     try:

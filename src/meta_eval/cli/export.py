@@ -12,9 +12,9 @@ from meta_eval.ask.ask_options import ExportOptions
 from meta_eval.base.display import plural
 from meta_eval.cli import options
 from meta_eval.cli.console import err
+from meta_eval.cli.steps import Steps
 from meta_eval.cli.streams import print_result
 from meta_eval.cli.verb import find_next_command
-from meta_eval.cli.verify import Steps
 
 
 @options.spread_options()

@@ -11,8 +11,8 @@ import typer
 from meta_eval.ask.ask_options import GradingOptions
 from meta_eval.cli import options
 from meta_eval.cli.console import err
+from meta_eval.cli.steps import Steps
 from meta_eval.cli.streams import print_result
-from meta_eval.cli.verify import Steps
 
 
 @options.spread_options()

@@ -20,7 +20,8 @@ from meta_eval.cli.console import show_progress, show_result, write_document
 from meta_eval.judge.judging_options import JudgingOptions
 
 if TYPE_CHECKING:
-    from meta_eval.reports.report import Report, ShownSample
+    from meta_eval.reports.document import ShownSample
+    from meta_eval.reports.report import Report
     from meta_eval.reports.views import View
 
 # What stands for ``--`` between two sides: no argument of a command line holds it.

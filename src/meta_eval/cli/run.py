@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Collection, Mapping
 from dataclasses import asdict
 from functools import partial
@@ -18,8 +17,8 @@ from meta_eval.base.errors import ConfigError, UserError
 from meta_eval.base.sigterm import interrupt_on_sigterm
 from meta_eval.cli import options
 from meta_eval.cli.console import err, make_result_console, show_progress, warn, write_document
+from meta_eval.cli.steps import Log
 from meta_eval.cli.streams import print_result
-from meta_eval.cli.verify import Steps
 
 if TYPE_CHECKING:
     from meta_eval.ask.pipeline import RunResult
@@ -27,9 +26,6 @@ if TYPE_CHECKING:
     from meta_eval.pack.config import Config
     from meta_eval.reports.report import Report
     from meta_eval.stats.sequential import State
-
-# Seconds between two lines of progress in a log file.
-_EVERY = 30.0
 
 
 @options.spread_options()
@@ -172,28 +168,6 @@ def _judge(ran: RunResult, pack: Path, html: Path | None, gate: Path | None) -> 
         judged = api.report([ran.graded.results], pack=pack, gate=gate)
         write_views(judged, choose_views("report", (), {"html": html}), pack)
     return judged
-
-
-class Log(Steps):
-    """Show a progress bar on a terminal. In a log file, write a line every half minute."""
-
-    def __init__(self, doing: str) -> None:
-        super().__init__(doing)
-        self._reported_at = 0.0
-
-    def progress(self, name: str, done: int = 0, total: int = 0, /) -> None:
-        if self._bar is not None:
-            super().progress(name, done, total)
-        elif not total:
-            self._reported_at = time.monotonic()
-            self.line(name)
-        elif time.monotonic() - self._reported_at >= _EVERY:
-            self._reported_at = time.monotonic()
-            self.line(f"{done:,} of {total:,}, {name}")
-
-    def line(self, text: str) -> None:
-        """Print a line above the bar."""
-        self._console.print(text, soft_wrap=True)
 
 
 def _decided(state: State) -> str:

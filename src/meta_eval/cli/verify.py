@@ -8,15 +8,15 @@ from collections import Counter
 from collections.abc import Sequence
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from meta_eval.base.display import CAUTION
-from meta_eval.base.logs import display_logs
 from meta_eval.base.pack_names import join_names
 from meta_eval.cli import options
-from meta_eval.cli.console import bound_err, err, make_result_console, notes
+from meta_eval.cli.console import err, make_result_console
+from meta_eval.cli.steps import Steps
 from meta_eval.cli.streams import print_result
 from meta_eval.pack.pack_options import VerifyOptions, make_verify_command
 
@@ -57,51 +57,6 @@ def verify(
     if as_json:
         print_result(json.dumps(_object(proof), ensure_ascii=True))
     raise typer.Exit(proof.exit_code)
-
-
-class Steps:
-    """Show progress: a bar for the current task on a terminal, a line per task in a file."""
-
-    def __init__(self, doing: str) -> None:
-        self._doing = doing
-        # Bound to the current stderr, because the evaluator's output is kept off sys.stderr meanwhile.
-        self._console = bound_err()
-        self._bar: Any = None
-        self._task: Any = None
-        self._name = ""
-        self._shown = display_logs(self.progress)
-
-    def __enter__(self) -> Self:
-        if self._console.is_terminal:
-            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-            columns = (
-                TextColumn("{task.description}", markup=False),
-                BarColumn(),
-                MofNCompleteColumn(),
-                TimeElapsedColumn(),
-            )
-            self._bar = Progress(
-                *columns, console=self._console, transient=True, redirect_stdout=False, redirect_stderr=False
-            )
-            self._task = self._bar.add_task("starting", total=None)
-            self._bar.start()
-        notes.console = self._console
-        self._shown.__enter__()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._shown.__exit__(None, None, None)
-        notes.console = err
-        if self._bar is not None:
-            self._bar.stop()
-
-    def progress(self, name: str, done: int = 0, total: int = 0, /) -> None:
-        if self._bar is not None:
-            self._bar.update(self._task, description=name, completed=done, total=total or None)
-        elif name != self._name:
-            self._console.print(f"{self._doing} {name}", soft_wrap=True)
-        self._name = name
 
 
 def _show(proof: Proof, out: Console) -> None:

@@ -18,8 +18,8 @@ from meta_eval.base import assets
 from meta_eval.doctor.engine_options import EngineOptions
 from meta_eval.harness.families import list_families
 from meta_eval.harness.settings import RunSettings, find_default_backend, list_default_backends
-from meta_eval.pack.backends.base import BackendError
-from meta_eval.pack.backends.registry import UnknownBackendError, find_backend
+from meta_eval.pack.backends.base import BackendError, UnknownBackendError
+from meta_eval.pack.backends.registry import find_backend
 from meta_eval.pack.backends.server import find_program
 
 MAX_MODEL_LEN = 4096

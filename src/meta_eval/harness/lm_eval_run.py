@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from meta_eval import stats
-from meta_eval.base.inputs import is_packed
+from meta_eval.base.inputs import is_packed, is_pointer
 from meta_eval.base.logs import report_progress
 from meta_eval.base.pack_names import join_names
 from meta_eval.base.thresholds import SAME_VALUE
@@ -31,7 +31,8 @@ from meta_eval.harness.doc_results import (
 from meta_eval.harness.output_index import OutputIndex, TaskOutput, explain_missing_samples, index_outputs
 from meta_eval.harness.provenance import Provenance, read_provenance
 from meta_eval.harness.results_file import Aggregate, GroupTotal, as_mapping, read_template_block
-from meta_eval.harness.sample_files import CountTokens, SamplesFile, open_samples, read_samples
+from meta_eval.harness.sample_files import CountTokens, SamplesFile, open_samples, read_raw_samples, read_samples
+from meta_eval.harness.sample_parser import parse_sample
 from meta_eval.harness.scores import check_averages, check_log_scores
 from meta_eval.harness.shared_texts import SharedTexts, TextCounts
 
@@ -551,3 +552,25 @@ def _average(parts: Sequence[TaskRun], metric_key: str, *, by_docs: bool) -> flo
         return stats.mean(values)
     sizes = [len(part.docs) or part.provenance.docs_run or 0 for part in parts]
     return math.fsum(size * score for size, score in zip(sizes, values, strict=True)) / (sum(sizes) or 1)
+
+
+def has_samples(run: TaskOutput) -> bool:
+    """Whether the samples file of a run begins with a sample of lm-eval."""
+    try:
+        for piece in read_raw_samples(run.samples, run.offset) if run.samples else ():
+            return {"doc_id", "doc", "resps", "arguments"} <= set(parse_sample(piece.content, cut=False))
+    except ResultsError:
+        pass
+    return False
+
+
+def should_have_samples(run: TaskOutput) -> bool:
+    """Whether a samples file that does not begin with a sample is a damaged one: something else says that it is one."""
+    return run.samples is not None and (run.results is not None or run.damage is not None or _is_pointer(run))
+
+
+def _is_pointer(run: TaskOutput) -> bool:
+    try:
+        return run.samples is not None and is_pointer(run.samples)
+    except OSError:
+        return False

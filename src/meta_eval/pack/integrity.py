@@ -6,15 +6,13 @@ can change everything.
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-from meta_eval.base.bytecode import is_bytecode_of
 from meta_eval.base.errors import PackError
 from meta_eval.base.hashing import hash_file
-from meta_eval.base.inputs import POINTER, is_pointer, read_regular
+from meta_eval.base.inputs import POINTER, is_pointer
 from meta_eval.base.pack_names import join_names
 from meta_eval.pack.manifest import Manifest
 from meta_eval.pack.punkt import NLTK_DATA
@@ -24,7 +22,6 @@ EDITED = "is not the file that prepare wrote: it was edited or is damaged"
 FOREIGN_TASK = "is not of this pack, and lm_eval takes it for a task"
 FOREIGN_CODE = "is not of this pack, and its modules may import it"
 FOREIGN_DATA = "is not of this pack, and nltk would score with it"
-FOREIGN_BYTECODE = "is not the bytecode of the module that it stands for, and Python would run it"
 
 _CODE = (".py", ".pyc", ".so")
 
@@ -51,8 +48,7 @@ def find_changes(pack: Path, manifest: Manifest, *, hash_up_to: int | None = Non
             (hash_up_to is None or entry.bytes <= hash_up_to) and hash_file(path) != entry.sha256
         ):
             changed[name] = f"is {POINTER}" if is_pointer(path) else EDITED
-    modules = {name for name in manifest.files if name.endswith(".py")}
-    with_modules = {PurePosixPath(name).parent for name in modules}
+    with_modules = {PurePosixPath(name).parent for name in manifest.files if name.endswith(".py")}
     for path in _walk(pack):
         name = path.relative_to(pack).as_posix()
         inner = PurePosixPath(name)
@@ -64,10 +60,6 @@ def find_changes(pack: Path, manifest: Manifest, *, hash_up_to: int | None = Non
             changed[name] = FOREIGN_DATA
         elif inner.suffix in _CODE and inner.parent.name != "__pycache__" and with_modules & set(inner.parents):
             changed[name] = FOREIGN_CODE
-    for name in sorted(modules - set(changed)):
-        bytecode = Path(importlib.util.cache_from_source(os.fspath(pack / name)))
-        if bytecode.is_file() and bytecode.is_relative_to(pack) and not _is_of(bytecode, pack / name):
-            changed[bytecode.relative_to(pack).as_posix()] = FOREIGN_BYTECODE
     return changed
 
 
@@ -113,9 +105,6 @@ def describe_changes(pack: Path, manifest: Manifest) -> str | None:
 
 _MOST = 5
 
-# Bytes of the bytecode of a module.
-_MOST_BYTECODE = 2**26
-
 
 def _walk(folder: Path) -> Iterator[Path]:
     """Everything below a folder; links are not followed.
@@ -131,24 +120,3 @@ def _walk(folder: Path) -> Iterator[Path]:
         yield path
         if path.is_dir() and not path.is_symlink():
             yield from _walk(path)
-
-
-def _is_of(bytecode: Path, source: Path) -> bool:
-    """Whether the bytecode does what the source says. Python trusts the size and time in its header, or nothing (PEP
-    552). Foreign bytecode is never loaded."""
-    try:
-        content = read_regular(bytecode, limit=_MOST_BYTECODE)
-    except OSError:
-        return False
-    flags = int.from_bytes(content[4:8], "little")
-    if content[:4] != importlib.util.MAGIC_NUMBER:
-        return True  # of another Python: not run, compiled again
-    if not flags:
-        status = source.stat()
-        stamp = (int(status.st_mtime) & 0xFFFFFFFF, status.st_size & 0xFFFFFFFF)
-        if stamp != (int.from_bytes(content[8:12], "little"), int.from_bytes(content[12:16], "little")):
-            return True  # stale: compiled again
-    try:
-        return is_bytecode_of(content[16:], read_regular(source), str(source))
-    except (ValueError, SyntaxError):
-        return False

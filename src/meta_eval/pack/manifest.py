@@ -20,8 +20,8 @@ from meta_eval.base.ownership import finish_folder
 from meta_eval.base.pack_names import PackPath, TaskName
 from meta_eval.harness.families import find_family
 from meta_eval.harness.settings import Name, RunSettings
-from meta_eval.pack.backends.base import Backend
-from meta_eval.pack.backends.registry import UnknownBackendError, find_backend, suggest_backend
+from meta_eval.pack.backends.base import Backend, UnknownBackendError
+from meta_eval.pack.backends.registry import find_backend, suggest_backend
 
 MANIFEST = "manifest.json"
 _MAX_BYTES = 64 * 2**20

@@ -27,13 +27,14 @@ from meta_eval.base.thresholds import LEVEL_TEXT
 from meta_eval.judge.decide import INVALID, find_worst_code
 from meta_eval.reports import text
 from meta_eval.reports.document import Column, Document, Item, Listing, Row, Section, Table, Verdict
-from meta_eval.reports.report import shorten_folders
+from meta_eval.reports.report_data import shorten_folders
 from meta_eval.reports.task_tables import describe_run_effect
 from meta_eval.stats import Drop, Interval
 
 if TYPE_CHECKING:
     from meta_eval.judge.decision import Alarm, TaskDecision
-    from meta_eval.reports.report import Report, RunProvenance
+    from meta_eval.reports.document import RunProvenance
+    from meta_eval.reports.report import Report
 
 SCHEMA_VERSION = 1
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from meta_eval.judge.decision import Alarm, TaskDecision
-from meta_eval.reports.report import RunProvenance, ShownSample, VerdictOwner
 from meta_eval.reports.text import NONE
 from meta_eval.stats import Interval
 
@@ -295,11 +294,88 @@ class Verdict:
     """What would settle it, a sentence; empty for nothing."""
 
 
+@dataclass(frozen=True, slots=True)
+class RunProvenance:
+    """Where numbers come from: a label, the model, and names with values
+    (``lm-eval``: ``0.4.13`` …) in the order to show them.
+
+    ``folder`` is the place of its files as the command line named it. It tells A from B if both are of the same model.
+    ``seconds`` is the median time from a request to its answer, and ``cost`` that of all answers in the unit of the
+    given prices; None if unknown.
+    """
+
+    label: str
+    model: str
+    provenance: tuple[tuple[str, str], ...]
+    folder: str | None = None
+    seconds: float | None = None
+    cost: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictOwner:
+    """The owner of a verdict: ``B``; in full ``B · results_fp8``; and a description."""
+
+    label: str
+    full_label: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShownAnswer:
+    """The answer of a run to a doc."""
+
+    verdict: float
+    """From 0 to 1."""
+
+    text: str
+    """The generated text. For a choice the likelihoods, a line per continuation."""
+
+    extracted: str | None
+    """What was taken for the answer; None where the whole is graded or nothing was found."""
+
+    flags: tuple[str, ...] = ()
+    """``unextracted``, ``limit hit``, ``empty``, ``ungraded``, ``other prompt``: what is so."""
+
+    tokens: int | None = None
+    """Its length in tokens; None where nobody can count them, and of a choice."""
+
+    limit: int | None = None
+    """The tokens that it was allowed; None where nobody wrote that down."""
+
+    likelihoods: bool = False
+    """Whether the text is the likelihoods of a choice, and so has no length to speak of."""
+
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+    """What each metric gave it, by ``METRIC,FILTER``."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownSample:
+    """One doc with all its texts: what the table of samples shows."""
+
+    task: str
+    subtask: str | None
+    doc: int
+    question_hash: str
+    question: str
+    prompt: str
+    gold: str
+    answers: tuple[ShownAnswer, ...]
+    """One, or A's and B's."""
+
+    recorded_verdict: float | None = None
+    """The verdict on Meta's recorded answer, 0 to 1; None where there is none."""
+
+    recorded_text: str | None = None
+    """Meta's recorded answer, of a choice the recorded likelihoods; None where there is none."""
+
+    recorded_tokens: int | None = None
+    """Its length in tokens; None where nobody can count them."""
+
+
 class DocumentSource(Protocol):
     """What a document is made of: a report."""
-
-    def document(self) -> Document:
-        """The document that views show."""
 
     def to_json(self) -> dict[str, Any]:
         """The whole as plain JSON data."""

@@ -20,13 +20,13 @@ from meta_eval.base.version import __version__
 from meta_eval.judge.alarms import describe_alarm
 from meta_eval.reports import text
 from meta_eval.reports.document import Document, Figure
-from meta_eval.reports.report import tell_runs_apart
+from meta_eval.reports.report_data import tell_runs_apart
 from meta_eval.reports.samples import FLAGS, pack_samples
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-    from meta_eval.reports.report import RunProvenance
+    from meta_eval.reports.document import RunProvenance
 
 # The parts of the page's script, in order; the first is all that a page without samples needs.
 _PARTS = (

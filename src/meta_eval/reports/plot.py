@@ -19,7 +19,7 @@ from meta_eval.reports.text import MINUS
 
 if TYPE_CHECKING:
     from meta_eval.judge.decision import Score
-    from meta_eval.reports.report import Report
+    from meta_eval.reports.report_data import ReportData
     from meta_eval.reports.task_tables import DropRow
 
 # Shares: how far the axis reaches at least on either side of 0, and what stays free at its ends.
@@ -88,7 +88,7 @@ class Plot:
     """What the band from 0 on is."""
 
 
-def make_plot(report: Report, drops: Table[DropRow], scores: Table[Score]) -> Plot:
+def make_plot(report: ReportData, drops: Table[DropRow], scores: Table[Score]) -> Plot:
     """A mark per task, and the mean over several tasks. If nothing is compared, a mark per score."""
     counts: Counter[str] = Counter(task.outcome for task in report.tasks)
     if drops.rows:
@@ -119,7 +119,7 @@ def _score_mark(row: Row[Score | None]) -> Mark:
     return Mark(row, score.value if score else None, bounds.lower if bounds else None, bounds.upper if bounds else None)
 
 
-def _alone(report: Report, scores: Table[Any]) -> Table[Any]:
+def _alone(report: ReportData, scores: Table[Any]) -> Table[Any]:
     """The scores alone, with a row for each task that has none, and their outcomes."""
     columns = tuple(replace(column, value=_if_any(column.value)) for column in scores.columns[:3])
     rows: list[Row[Any]] = []

@@ -15,8 +15,8 @@ from meta_eval.reports.plot import make_plot
 if TYPE_CHECKING:
     from meta_eval.judge.decide import Decision
     from meta_eval.judge.decision import Score, Subtask, TaskDecision
-    from meta_eval.reports.document import Table
-    from meta_eval.reports.report import Report, ShownSample
+    from meta_eval.reports.document import ShownSample, Table
+    from meta_eval.reports.report_data import ReportData
     from meta_eval.stats import Drop, DropBreakdown, DropPart
 
 
@@ -27,7 +27,7 @@ _BUT_PAGES = ("json", "markdown", "terminal")
 _UNFOLDED = 4
 
 
-def report_document(report: Report, samples: Callable[[], Iterable[ShownSample]]) -> Document:
+def report_document(report: ReportData, samples: Callable[[], Iterable[ShownSample]]) -> Document:
     """The document of a report or a comparison.
 
     Args:
@@ -41,7 +41,7 @@ def report_document(report: Report, samples: Callable[[], Iterable[ShownSample]]
     )  # fmt: skip
 
 
-def _verdict(report: Report) -> Verdict:
+def _verdict(report: ReportData) -> Verdict:
     decision = report.decision
     advice = text.describe_repeats(decision.repeats_needed) or ""
     return Verdict(
@@ -63,7 +63,7 @@ def _facts(decision: Decision) -> Iterator[Fact]:
     yield Fact("margin", text.format_percent(decision.margin))
 
 
-def _sections(report: Report) -> Iterator[Section]:
+def _sections(report: ReportData) -> Iterator[Section]:
     drops, scores = task_tables.make_drop_table(report), task_tables.make_score_table(report)
     of_two = report.document_type == "compare"
     breakdown = make_breakdown_table(report.tasks, report.drop_breakdown, of_two=of_two)
@@ -88,7 +88,7 @@ def _sections(report: Report) -> Iterator[Section]:
     yield Section("samples", "Samples", "Samples", (Figure("samples", report),))
 
 
-def _list_costs(report: Report) -> Iterator[Listing]:
+def _list_costs(report: ReportData) -> Iterator[Listing]:
     """How long an answer took, and on a terminal what all cost, which the other views have with the provenance."""
     seconds = [(run.label, f"{run.seconds:.2f}") for run in report.runs if run.seconds is not None]
     costs = [(run.label, text.format_cost(run.cost)) for run in report.runs if run.cost is not None]
@@ -101,7 +101,7 @@ def _list_costs(report: Report) -> Iterator[Listing]:
     yield Listing((Item((), words),) if costs else (), views=("terminal",))
 
 
-def _about_tasks(report: Report) -> Iterator[Listing]:
+def _about_tasks(report: ReportData) -> Iterator[Listing]:
     """What the table of drops does not say: baselines, reasons, cut answers, and known reasons for a difference."""
     yield _listing("", list(_references(report)))
     yield _listing("What else is to know", _explained(report.tasks))
@@ -118,7 +118,7 @@ def _about_tasks(report: Report) -> Iterator[Listing]:
     yield replace(_listing("", _known(below)), views=("terminal",))
 
 
-def _references(report: Report) -> Iterator[Item]:
+def _references(report: ReportData) -> Iterator[Item]:
     """What tasks are compared with. If it is the same for all of them, they are not named."""
     groups = text.group_by_reference(report.tasks)
     for what, names in groups:
@@ -145,7 +145,7 @@ def _explained(tasks: Iterable[TaskDecision]) -> list[Item]:
     return [Item(tuple(of), why, outcome) for (outcome, why), of in names.items()]
 
 
-def _about_scores(report: Report) -> Iterator[Listing]:
+def _about_scores(report: ReportData) -> Iterator[Listing]:
     """lm-eval's own averages, and what the published numbers are."""
     averages = text.describe_averages(report.tasks, report.group_averages)
     yield Listing(tuple(Item((name,), numbers) for name, numbers in averages), "lm-eval's own averages")
@@ -168,14 +168,14 @@ def _name(task: TaskDecision, score: Score) -> str:
     return f"{task.name} {score.averaging}" if len(task.scores) > 1 else task.name
 
 
-def _subtasks(report: Report) -> Iterator[Table[Any] | Figure]:
+def _subtasks(report: ReportData) -> Iterator[Table[Any] | Figure]:
     if any(task.subtasks for task in report.tasks):
         yield Figure("subtasks", make_tiles(report))
     for task in report.tasks:
         yield make_subtask_table(task, report)
 
 
-def _provenance(report: Report) -> Iterator[Listing]:
+def _provenance(report: ReportData) -> Iterator[Listing]:
     for run in report.runs:
         facts = tuple(Item((name,), value) for name, value in run.provenance if value != run.model)
         folder = f" ({run.folder})" if run.folder else ""
@@ -285,7 +285,7 @@ class Tiles:
     tasks: tuple[tuple[str, tuple[Tile, ...]], ...]
 
 
-def make_tiles(report: Report) -> Tiles:
+def make_tiles(report: ReportData) -> Tiles:
     """A tile for each subtask."""
     first, second = report.sides
     candidate, baseline = "our", f"{report.baseline_owner_recorded} verdicts"
@@ -294,7 +294,7 @@ def make_tiles(report: Report) -> Tiles:
     return Tiles(candidate, baseline, tuple((task.name, _tiles(task)) for task in report.tasks if task.subtasks))
 
 
-def make_subtask_table(task: TaskDecision, report: Report) -> Table[Subtask]:
+def make_subtask_table(task: TaskDecision, report: ReportData) -> Table[Subtask]:
     """The same as a table, for Markdown."""
     candidate, baseline = ("B", "A") if report.document_type == "compare" else ("ours", report.baseline_owner)
     columns: tuple[Column[Subtask], ...] = (

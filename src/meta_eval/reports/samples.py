@@ -22,7 +22,7 @@ from meta_eval.harness.doc_results import PerplexityParts
 from meta_eval.harness.scores import compute_scores
 from meta_eval.judge.decision import TaskDecision
 from meta_eval.judge.harness_alignment import read_prompt
-from meta_eval.reports.report import ShownAnswer, ShownSample
+from meta_eval.reports.document import ShownAnswer, ShownSample
 
 Counter = Callable[[str], int | None]
 

@@ -16,7 +16,7 @@ from meta_eval.reports.document import CellValue, Column, Row, Table
 if TYPE_CHECKING:
     from meta_eval.judge.decide import Decision
     from meta_eval.judge.decision import Flips, MetricComparison, Score, TaskDecision
-    from meta_eval.reports.report import Report
+    from meta_eval.reports.report_data import ReportData
     from meta_eval.stats import Drop, Interval
 
 
@@ -34,7 +34,7 @@ class DropRow:
     task: TaskDecision | None = None
 
 
-def make_drop_table(report: Report) -> Table[DropRow]:
+def make_drop_table(report: ReportData) -> Table[DropRow]:
     """What each task loses, with the means over several tasks; without a row where nothing is compared."""
     comparing, margins = report.document_type == "compare", _has_margins(report.decision)
     first, second = ("A", "B") if comparing else ("baseline", "run")
@@ -119,7 +119,7 @@ def _means(decision: Decision, tasks: int) -> Iterator[Row[DropRow]]:
         yield Row(MEANS["equal"], DropRow(equal.docs, equal, decision.unweighted_interval), whole=True)
 
 
-def _drop_legend(report: Report) -> str:
+def _drop_legend(report: ReportData) -> str:
     decision = report.decision
     others = " of the mean, and of each task its margin" if _has_margins(decision) else ""
     alone = report.document_type != "compare"  # whose terminal has no such column
@@ -184,7 +184,7 @@ def _remarks(task: TaskDecision) -> tuple[str, ...]:
 # Scores beside published numbers
 
 
-def make_score_table(report: Report) -> Table[Score]:
+def make_score_table(report: ReportData) -> Table[Score]:
     """Each score with the published number that it is compared with, and what the baseline is from that."""
     published_word = report.published_label.split(" ")[0] or "published"
     has_baseline = any(_get_baseline_difference(score) is not None for task in report.tasks for score in task.scores)
@@ -246,7 +246,7 @@ def _published(score: Score) -> float | None:
 # All metrics of a task
 
 
-def make_metric_table(report: Report) -> Table[MetricComparison]:
+def make_metric_table(report: ReportData) -> Table[MetricComparison]:
     """All metrics of tasks that have several, each with its own drop."""
     first, second = ("A", "B") if report.document_type == "compare" else ("base", "ours")
     columns: tuple[Column[MetricComparison], ...] = (
@@ -273,7 +273,7 @@ def make_metric_table(report: Report) -> Table[MetricComparison]:
 # What answers are like
 
 
-def figure_mean_table(report: Report) -> Table[TaskDecision]:
+def figure_mean_table(report: ReportData) -> Table[TaskDecision]:
     """The mean of each figure of single answers, with the baseline's beside it where it is known."""
     names = ("A", "B") if report.document_type == "compare" else ("baseline", "run")
     columns: tuple[Column[TaskDecision], ...] = tuple(
@@ -299,7 +299,7 @@ def _mean(side: str, key: str) -> Callable[[TaskDecision], CellValue]:
 # Doc by doc
 
 
-def make_flip_table(report: Report) -> Table[Flips]:
+def make_flip_table(report: ReportData) -> Table[Flips]:
     """Two verdicts on each doc. The headings name their owners."""
     comparing = report.document_type == "compare"
     keys = ("baseline_only", "candidate_only") if comparing else ("candidate_only", "baseline_only")

@@ -11,8 +11,19 @@ from meta_eval.base.display import plural
 from meta_eval.base.thresholds import LEVEL_TEXT, NEAR_TIE_NATS
 from meta_eval.judge.decide import SAMENESS_CODES
 from meta_eval.judge.text_partings import Parting, TextComparison, TextFigures
-from meta_eval.reports.document import Column, Document, Fact, Item, Listing, Row, Section, Table, Verdict
-from meta_eval.reports.report import RunProvenance, title_two_runs
+from meta_eval.reports.document import (
+    Column,
+    Document,
+    Fact,
+    Item,
+    Listing,
+    Row,
+    RunProvenance,
+    Section,
+    Table,
+    Verdict,
+)
+from meta_eval.reports.report_data import title_two_runs
 from meta_eval.reports.text import NONE, format_count, format_interval, format_nats, format_percent, name_task
 
 SCHEMA_VERSION = 1

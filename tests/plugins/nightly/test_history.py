@@ -9,14 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from marks import each
 from one_task import run
 from runs import TIME, write_run
 
 from meta_eval.errors import UserError
-from meta_eval.plugins.nightly.history_alarm import judge_history, read_alarm_rate
+from meta_eval.plugins.nightly.history_alarm import judge_history
 from meta_eval.plugins.nightly.run_history import (
     PastRun,
     TaskVerdicts,
@@ -48,27 +46,14 @@ def nights(count: int, lost: int = 0, since: int = 99, task: str = "t", seed: in
     return history
 
 
-@pytest.mark.parametrize(
-    ("words", "runs"),
-    [
-        ("once a year at one run a night", 365),
-        ("Twice a month at 20 runs a day", 20 * 365 / 24),
-        ("one per quarter with 4 runs per week", 365 / 4 / 7 * 4),
-        ("once in 500 runs", 500),
-        ("3 alarms in 600 runs", 200),
-    ],
-)
-def test_the_rate_of_false_alarms_is_read_from_words(words: str, runs: float) -> None:
-    assert read_alarm_rate(words) == pytest.approx(runs)
-
-
-@given(
-    st.text(max_size=30)
-    | st.sampled_from(["once a year", "once a day at one run a night", "0 in 500 runs", "once in 5 runs"])
-)
-def test_other_words_are_one_message_with_an_example(words: str) -> None:
-    with pytest.raises(UserError, match="false"):
-        read_alarm_rate(words)
+def test_false_alarms_are_named_by_two_numbers_a_year(tmp_path: Path) -> None:
+    for night in nights(12):
+        add_run(tmp_path, night)
+    check = ("history", "check", "--folder", tmp_path, "--json")
+    told = json.loads(run(*check, "--false-alarms", "2", "--runs-a-year", "3650")[1])
+    assert [chart["runs_per_alarm"] for chart in told["charts"]] == [1825]
+    code, out, err = run(*check, "--false-alarms", "2", "--runs-a-year", "10")
+    assert (code, out, "one in 5" in err) == (2, "", True)
 
 
 def test_a_run_is_kept_without_prompts_and_answers_and_twice_is_once(tmp_path: Path) -> None:
@@ -206,7 +191,7 @@ def test_the_command_adds_runs_and_its_exit_code_is_the_outcome(
     code, out, _ = run("history", "check", "--folder", tmp_path / "long", "--json", "--html", page)
     told = json.loads(out)
     assert (code, told["exit_code"], told["outcome"]) == (1, 1, "alarm")
-    assert "alarm" in page.read_text()
+    assert page.read_text().count("from the score to the mean of the runs before") == 1
 
 
 @pytest.mark.parametrize(

@@ -20,15 +20,9 @@ from meta_eval.plugins.tokens.causes import (
     ATTENTION,
     FAULTS,
     GROUPS,
-    MODEL,
     MORE_BOS,
-    NO_BOS,
     PROMPT,
-    ROUNDING,
-    START,
-    TOKENIZER,
     WEIGHTS,
-    WORDS,
     Fault,
     Finding,
     Group,
@@ -38,14 +32,12 @@ from meta_eval.plugins.tokens.diagnosis import diagnose
 from meta_eval.plugins.tokens.diagnosis_case import ProbePair
 from meta_eval.plugins.tokens.perturbations import ALONE
 from meta_eval.plugins.tokens.probe_table import Probed, Probes, read_probes
-from meta_eval.plugins.tokens.table_checks import diagnose_unpaired
 from meta_eval.plugins.tokens.table_pairing import Pair, PairingError, pair_tables
-from meta_eval.plugins.tokens.token_columns import Columns, Vocabulary, make_columns
+from meta_eval.plugins.tokens.token_columns import Columns, make_columns
 
 TABLES = REPOSITORY / "tests" / "data" / "fidelity"
 # Nats per token: several times the noise of these small models.
 MARGIN = 0.02
-SPECIAL = Vocabulary(frozenset(), frozenset(range(5)))
 
 
 def is_there(fault: Fault) -> bool:
@@ -83,7 +75,7 @@ def probed(before: str, after: str, noise: float = 0.0) -> Finding | None:
         measured = make_columns(tuple(noisy(answer, rng, noise) for answer in theirs))
         too = {key: noisy_probe(probe, rng, noise) for key, probe in too.items()}
     both = Pair(columns(before), measured, None, 0.0, 0, 0, 0)
-    return diagnose(compare_tables(both, MARGIN), both, SPECIAL, ProbePair(both, asked, too))
+    return diagnose(compare_tables(both, MARGIN), both, ProbePair(both, asked, too))
 
 
 @pytest.mark.parametrize("noise", [0.0, 1e-3])
@@ -114,8 +106,7 @@ def diagnose_fault(fault: Fault, noise: float) -> Finding | None:
 def test_every_cause_has_a_group_and_every_group_a_fault_that_was_made() -> None:
     assert {fault.cause for fault in FAULTS} <= {cause for group in GROUPS for cause in group.causes}
     assert len({group.label for group in GROUPS}) == len({group.name for group in GROUPS}) == len(GROUPS)
-    # Another tokenizer is refused before anything is compared.
-    assert {group.name for fault in MADE for group in fault.groups} == {group.name for group in GROUPS} - {WORDS.name}
+    assert {group.name for fault in MADE for group in fault.groups} == {group.name for group in GROUPS}
 
 
 @pytest.mark.parametrize("copy", ["reference", "again", "unnamed/again"])
@@ -137,7 +128,7 @@ def test_too_few_probes_name_what_tokens_alone_do() -> None:
     both = Pair(columns("reference"), make_columns(answers), None, 0.0, 0, 0, 0)
     few = [key for key in probes if key[2] == ALONE][:5]
     probing = ProbePair(both, {key: read("reference")[1][key] for key in few}, {key: probes[key] for key in few})
-    diagnosis = diagnose(compare_tables(both, MARGIN), both, SPECIAL, probing)
+    diagnosis = diagnose(compare_tables(both, MARGIN), both, probing)
     assert diagnosis is not None and diagnosis.groups == names(WEIGHTS, ATTENTION)
 
 
@@ -149,8 +140,8 @@ def test_where_all_prompts_are_long_attention_and_a_template_are_named_together(
     # With a bit of difference in every doc, as other engines give it.
     second = replace(second, logprobs=second.logprobs - np.float32(1e-4))
     both = Pair(first, second, None, 0.0, 0, 0, 0)
-    diagnosis = diagnose(compare_tables(both, MARGIN), both, SPECIAL, ProbePair(both, ours, theirs))
-    assert diagnosis is not None and set(diagnosis.groups) == set(names(PROMPT, ATTENTION, START))
+    diagnosis = diagnose(compare_tables(both, MARGIN), both, ProbePair(both, ours, theirs))
+    assert diagnosis is not None and set(diagnosis.groups) == set(names(PROMPT, ATTENTION))
 
 
 def test_probes_of_other_requests_say_nothing() -> None:
@@ -158,16 +149,14 @@ def test_probes_of_other_requests_say_nothing() -> None:
     both = Pair(columns("reference"), make_columns(answers), None, 0.0, 0, 0, 0)
     other = {key: replace(probe, request_sha256="0" * 64) for key, probe in probes.items()}
     assert not ProbePair(both, read("reference")[1], other).is_enough
-    assert (
-        diagnose(compare_tables(both, MARGIN), both, SPECIAL, ProbePair(both, read("reference")[1], probes)) is not None
-    )
-    diagnosis = diagnose(compare_tables(both, MARGIN), both, SPECIAL, ProbePair(both, read("reference")[1], other))
+    assert diagnose(compare_tables(both, MARGIN), both, ProbePair(both, read("reference")[1], probes)) is not None
+    diagnosis = diagnose(compare_tables(both, MARGIN), both, ProbePair(both, read("reference")[1], other))
     assert diagnosis is not None and len(diagnosis.causes) > 1
 
 
-def groups(before: Tokens, after: Tokens, vocabulary: Vocabulary | None = SPECIAL) -> tuple[str, ...]:
+def groups(before: Tokens, after: Tokens) -> tuple[str, ...]:
     both = pair_tables(before, after)
-    diagnosis = diagnose(compare_tables(both, MARGIN), both, vocabulary)
+    diagnosis = diagnose(compare_tables(both, MARGIN), both)
     return diagnosis.groups if diagnosis else ()
 
 
@@ -175,48 +164,25 @@ def groups(before: Tokens, after: Tokens, vocabulary: Vocabulary | None = SPECIA
     ("copy", "named"),
     [
         ("again", ()),
-        ("no_bos", (PROMPT, NO_BOS, START, ATTENTION)),
-        ("no_template", (PROMPT, START)),
-        ("template_twice", (PROMPT, NO_BOS, START, ATTENTION)),
-        ("truncated", (START,)),
-        ("rope_off", (ATTENTION, START)),
-        ("chat_model", (MODEL, WEIGHTS, ATTENTION)),
+        ("no_bos", (PROMPT, ATTENTION)),
+        ("no_template", (PROMPT,)),
+        ("template_twice", (PROMPT, ATTENTION)),
+        ("truncated", (ATTENTION, PROMPT)),
+        ("rope_off", (ATTENTION, PROMPT)),
+        ("chat_model", (WEIGHTS, ATTENTION)),
         ("shards", (WEIGHTS, ATTENTION)),
-        ("kv4", (WEIGHTS, ROUNDING, MORE_BOS, ATTENTION, PROMPT, NO_BOS)),
-        ("int4", (WEIGHTS, ROUNDING, MORE_BOS, ATTENTION)),
-        ("two_bos", (WEIGHTS, ROUNDING, MORE_BOS, ATTENTION, PROMPT, NO_BOS)),
+        ("kv4", (WEIGHTS, MORE_BOS, ATTENTION, PROMPT)),
+        ("int4", (WEIGHTS, MORE_BOS, ATTENTION)),
+        ("two_bos", (WEIGHTS, MORE_BOS, ATTENTION, PROMPT)),
     ],
 )
 def test_without_probes_it_is_named_with_what_looks_alike(copy: str, named: tuple[Group, ...]) -> None:
     assert groups(table("reference"), table(copy)) == names(*named)
 
 
-def test_another_tokenizer_is_refused_and_named_without_a_baseline() -> None:
+def test_another_tokenizer_is_refused() -> None:
     with pytest.raises(PairingError, match="a different tokenizer"):
         pair_tables(table("reference"), table("other_tokenizer"))
-    diagnosis = diagnose_unpaired(make_columns(table("other_tokenizer")))
-    assert diagnosis is not None and TOKENIZER in diagnosis.causes and WORDS.name in diagnosis.groups
-
-
-@pytest.mark.parametrize(
-    ("copy", "named"), [("reference", ()), ("int4", ()), ("no_bos", (PROMPT, NO_BOS, START, ATTENTION))]
-)
-def test_without_a_baseline_only_what_is_gross_is_named(copy: str, named: tuple[Group, ...]) -> None:
-    diagnosis = diagnose_unpaired(make_columns(table(copy)))
-    assert (diagnosis.groups if diagnosis else ()) == names(*named)
-
-
-@pytest.mark.parametrize(
-    ("copy", "named"),
-    [
-        ("reference", ()), ("again", ()), ("int4", ()), ("two_bos", ()), ("no_bos", (NO_BOS,)),
-        ("template_twice", (PROMPT, START, ATTENTION)), ("truncated", (START,)),
-    ],
-)  # fmt: skip
-def test_without_a_baseline_probes_tell_a_bos_and_a_cut(copy: str, named: tuple[Group, ...]) -> None:
-    answers, probes = read(copy)
-    diagnosis = diagnose_unpaired(make_columns(answers), probes)
-    assert (diagnosis.groups if diagnosis else ()) == names(*named)
 
 
 def written(path: Path, answers: list[Forced]) -> Tokens:
@@ -238,15 +204,11 @@ def noisy(answer: Forced, rng: np.random.Generator, size: float = 1e-3) -> Force
 def test_without_bits_to_compare_a_cut_prompt_is_named_with_what_it_looks_like(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     cut = written(tmp_path / "cut.parquet", [noisy(answer, rng) for answer in table("truncated")])
-    assert groups(table("reference"), cut) == names(ATTENTION, START)
+    assert groups(table("reference"), cut) == names(ATTENTION, PROMPT)
 
 
 def test_the_tasks_that_an_opening_is_off_in_are_said() -> None:
     both = pair_tables(table("reference"), table("template_twice"))
-    diagnosis = diagnose(compare_tables(both, MARGIN), both, SPECIAL)
+    diagnosis = diagnose(compare_tables(both, MARGIN), both)
     assert diagnosis is not None
     assert diagnosis.evidence.endswith("; so in meta_base, and hardly in meta_chat, meta_long")
-
-
-def test_without_a_tokenizer_a_chat_model_is_among_those_that_are_named() -> None:
-    assert groups(table("reference"), table("chat_model"), None) == names(WEIGHTS, ATTENTION, MODEL)

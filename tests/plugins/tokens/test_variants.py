@@ -18,10 +18,8 @@ from meta_eval.plugins.tokens.perturbations import (
     NO_SPECIAL,
     PROMPTS,
     SECOND_BOS,
-    SHIFTED,
     SPELLED,
     make_perturbations,
-    turn_start_round,
 )
 
 TOKENIZER = Tokenizer.from_file(str(find_model_folder() / "tokenizer.json"))
@@ -74,7 +72,7 @@ def test_the_outer_turn_of_a_chat_is_its_system_turn_and_what_surrounds_the_rest
 
 
 def test_a_plain_prompt_is_probed_without_what_it_has_not() -> None:
-    assert set(made("Question: what?")) == {NO_BOS, SECOND_BOS, SHIFTED, ALONE}
+    assert set(made("Question: what?")) == {NO_BOS, SECOND_BOS, ALONE}
 
 
 @given(st.text(max_size=200))
@@ -82,7 +80,6 @@ def test_any_prompt_has_probes_of_tokens(prompt: str) -> None:
     probes = made(prompt)
     ids = probes[SECOND_BOS][0][1:]
     assert probes[NO_BOS][0] == ids[1:]
-    assert len(probes[SHIFTED][0]) == len(ids) + 1
     answer = ENCODER.encode_text("a b c")
     assert probes[ALONE] == (answer[:1], answer[1:])
 
@@ -91,9 +88,3 @@ def test_answers_are_cut_and_an_answer_of_one_token_is_never_alone() -> None:
     probes = dict(make_perturbations("x", [0, 5], list(range(100)), 0, ENCODER.encode_text, ENCODER.encode_spelled))
     assert probes[NO_BOS][1] == list(range(MAX_ANSWER_TOKENS))
     assert ALONE not in dict(make_perturbations("x", [0, 5], [7], 0, ENCODER.encode_text, ENCODER.encode_spelled))
-
-
-def test_a_start_that_is_turned_round_keeps_its_bos_and_its_length() -> None:
-    ids = list(range(100))
-    assert turn_start_round(ids) == [0, *range(10, 0, -1), *range(11, 100)]
-    assert turn_start_round(ids[:39]) is None

@@ -5,17 +5,27 @@ from __future__ import annotations
 import shlex
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from meta_eval.base.errors import UserError
+from meta_eval.base.extensions import Extension, find_extensions, load_extension
 from meta_eval.base.hashing import OWN_SERVER, hash_address
 from meta_eval.base.inputs import is_path, suggest_path
 from meta_eval.harness.settings import RunSettings, Settings, refuse_separators
+
+ENTRY_POINTS = "meta_eval.backends"
+
+
+class UnknownBackendError(ValueError):
+    """The name is not a backend that can answer a pack."""
 
 
 class BackendError(UserError):
@@ -225,6 +235,39 @@ class BackendReasons(ABC):
         """The reason, which follows "cannot run a pack: "; None if it does not know the name."""
 
 
+def sort_extensions(others: Mapping[str, Extension]) -> list[str]:
+    """The names of backends of packages: those with a module of their own, and then those that share a module."""
+    module_of = {name: other.points[0].value.partition(":")[0] for name, other in others.items()}
+    counts = Counter(module_of.values())
+    return sorted(others, key=lambda name: (counts[module_of[name]] > 1, name))
+
+
+def load_shipped() -> Iterator[Backend]:
+    """The backends of the shipped plug-ins that can be loaded. A name that others claim, too, is left out."""
+    extensions = find_extensions(ENTRY_POINTS)
+    for name in sort_extensions(extensions):
+        if extensions[name].is_shipped:
+            with suppress(UnknownBackendError):
+                yield load_backend(extensions[name])
+
+
+@cache
+def load_backend(extension: Extension) -> Backend:
+    """The backend of a package.
+
+    Raises:
+        UnknownBackendError: The package fails, or the backend has another name.
+    """
+    try:
+        backend: Backend = load_extension(extension, Backend, name=(str,), kinds=(frozenset, set))
+    except UserError as error:
+        raise UnknownBackendError(f"{extension.name!r}: {error}") from error
+    if backend.name != extension.name:
+        value = extension.points[0].value
+        raise UnknownBackendError(f"{extension.name!r} ({value}) defines the backend {backend.name!r}")
+    return backend
+
+
 def load_class(path: str) -> type[Any]:
     """Import the class ``module:Class``."""
     module, _, name = path.partition(":")
@@ -254,9 +297,7 @@ def describe_missing(module: str, install: str, *, where: str) -> BackendError:
         install: What to install with pip.
         where: What asks for it.
     """
-    from meta_eval.pack.backends.registry import list_shipped
-
-    others = "".join(f"--set backend={other.name} ({other.instead}), or " for other in list_shipped() if other.instead)
+    others = "".join(f"--set backend={other.name} ({other.instead}), or " for other in load_shipped() if other.instead)
     return BackendError(
         f"{module} is not installed", where=where,
         hint=f"pip install {install}. Without it: {others}a server: --set backend=server --set base_url=http://…/v1",

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
-from functools import cache
 
 from meta_eval.base.errors import UserError, suggest_name
-from meta_eval.base.extensions import Extension, find_extensions, load_extension
+from meta_eval.base.extensions import find_extensions, load_extension
 from meta_eval.harness.settings import Settings
-from meta_eval.pack.backends.base import Backend, BackendReasons
+from meta_eval.pack.backends.base import (
+    ENTRY_POINTS,
+    Backend,
+    BackendReasons,
+    UnknownBackendError,
+    load_backend,
+    load_shipped,
+    sort_extensions,
+)
 from meta_eval.pack.backends.server import Server, find_program
 
-ENTRY_POINTS = "meta_eval.backends"
 REASONS = "meta_eval.backend_reasons"
-
-
-class UnknownBackendError(ValueError):
-    """The name is not a backend that can answer a pack."""
 
 
 def list_backends() -> tuple[str, ...]:
@@ -26,10 +27,7 @@ def list_backends() -> tuple[str, ...]:
 
     This reads entry points and imports nothing.
     """
-    others = find_extensions(ENTRY_POINTS, (Server.name,))
-    modules = Counter(map(_module_of, others.values()))
-    named = sorted((modules[_module_of(other)] > 1, name) for name, other in others.items())
-    return (Server.name, *(name for _, name in named))
+    return (Server.name, *sort_extensions(find_extensions(ENTRY_POINTS, (Server.name,))))
 
 
 def find_backend(name: str) -> Backend:
@@ -42,7 +40,7 @@ def find_backend(name: str) -> Backend:
     if name == Server.name:
         return Server(find_program())
     if extension := others.get(name):
-        return _load(extension)
+        return load_backend(extension)
     if reason := _find_reason(name):
         raise UnknownBackendError(f"{name!r} cannot run a pack: {reason}")
     raise UnknownBackendError(f"unknown backend {name!r}{suggest_name(name, list_backends())}")
@@ -60,11 +58,7 @@ def backend_of(settings: Settings) -> Backend:
 def list_shipped() -> Iterator[Backend]:
     """The backends that came with meta-eval and can be loaded. A name that others claim, too, is left out."""
     yield find_backend(Server.name)
-    extensions = find_extensions(ENTRY_POINTS)
-    for name in list_backends()[1:]:
-        if extensions[name].is_shipped:
-            with suppress(UnknownBackendError):
-                yield _load(extensions[name])
+    yield from load_shipped()
 
 
 def find_engine_of(argument: str, backend: Backend) -> str | None:
@@ -75,10 +69,6 @@ def find_engine_of(argument: str, backend: Backend) -> str | None:
     return next((other.args_of for other in list_shipped() if argument in other.tuning), None)
 
 
-def _module_of(extension: Extension) -> str:
-    return extension.points[0].value.partition(":")[0]
-
-
 def _find_reason(name: str) -> str | None:
     """Why a backend of another tool cannot run a pack; None if nobody says."""
     for extension in find_extensions(REASONS).values():
@@ -87,18 +77,6 @@ def _find_reason(name: str) -> str | None:
             if reason := reasons.find(name):
                 return reason
     return None
-
-
-@cache
-def _load(extension: Extension) -> Backend:
-    try:
-        backend: Backend = load_extension(extension, Backend, name=(str,), kinds=(frozenset, set))
-    except UserError as error:
-        raise UnknownBackendError(f"{extension.name!r}: {error}") from error
-    if backend.name != extension.name:
-        value = extension.points[0].value
-        raise UnknownBackendError(f"{extension.name!r} ({value}) defines the backend {backend.name!r}")
-    return backend
 
 
 def suggest_backend(kind: str, before: str = ": ") -> str:

@@ -29,9 +29,10 @@ from meta_eval.pack.doc_table import encode_parquet
 from meta_eval.pack.manifest import BaselineEntry, FileEntry, TaskEntry
 from meta_eval.pack.pack_builder import Pack
 from meta_eval.pack.prompt_lengths import find_tokenizer
-from meta_eval.pack.records.format import ALL, Reading, Record
+from meta_eval.pack.records.format import Reading, Record
 from meta_eval.pack.records.format_registry import find_format, find_place, list_formats
 from meta_eval.pack.records.recorded_docs import RecordedDoc, RecordedDocs
+from meta_eval.pack.records.task_groups import ALL
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")

@@ -20,6 +20,7 @@ from meta_eval.base.hashing import hash_pieces, hash_text
 from meta_eval.pack.manifest import RecordEntry
 from meta_eval.pack.records.recorded_docs import RecordedDoc, RecordedDocs, format_doc
 from meta_eval.pack.records.task_code import make_grader_code
+from meta_eval.pack.records.task_groups import ALL
 from meta_eval.stats import mean
 
 if TYPE_CHECKING:
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
     from meta_eval.pack.records.task_code import TaskCode
     from meta_eval.pack.records.task_source import TaskSource
 
-
-# The group that holds every task of a record.
-ALL = "recorded"
 
 # The evals dataset of this name: the tasks of the installed lm-eval.
 LM_EVAL = "lm-eval"
@@ -259,8 +257,8 @@ class RecordFormat(ABC):
         """
         return [self.open_run(place, None, (ALL,))]
 
-    def open_tasks(self, place: Place, config: Config, config_place: ValuePlace) -> TaskSource:
-        """Open what a pack is made of: here, the run and the graders that `Record` finds for it.
+    def open_tasks(self, place: Place, config: Config, config_place: ValuePlace) -> TaskSource | None:  # noqa: ARG002
+        """Open what a pack is made of; None for the run, with the graders that `Record` finds for it.
 
         Args:
             place: One that `detect` takes, as ``evals_dataset`` names it.
@@ -271,9 +269,7 @@ class RecordFormat(ABC):
             ConfigError: A key of the configuration does not fit this format.
             SourceError: A file is missing, gated, cut off or corrupt.
         """
-        from meta_eval.pack.records.record_source import open_record
-
-        return open_record(self, place, config, config_place)
+        return None
 
 
 VERDICT = "em,none"

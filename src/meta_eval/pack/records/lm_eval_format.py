@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, ClassVar
 
-from meta_eval.base.inputs import is_pointer
 from meta_eval.harness.doc_results import ResultsError
-from meta_eval.harness.output_index import TaskOutput, index_outputs, parse_file_name
+from meta_eval.harness.output_index import index_outputs, parse_file_name
 from meta_eval.pack.records.format import ALMOST_SURE, Place, Record, RecordFormat
 
 if TYPE_CHECKING:
@@ -67,29 +66,8 @@ def holds_record(path: Path) -> bool:
     except ResultsError:
         return False
     runs = [run for runs in files.tasks.values() for run in runs]
-    return bool(files.results or files.damaged) or any(has_samples(run) or _is_pointer(run) for run in runs)
+    if files.results or files.damaged:
+        return True
+    from meta_eval.harness.lm_eval_run import has_samples, should_have_samples
 
-
-def has_samples(run: TaskOutput) -> bool:
-    """Whether the samples file of a run begins with a sample of lm-eval."""
-    from meta_eval.harness.sample_files import read_raw_samples
-    from meta_eval.harness.sample_parser import parse_sample
-
-    try:
-        for piece in read_raw_samples(run.samples, run.offset) if run.samples else ():
-            return {"doc_id", "doc", "resps", "arguments"} <= set(parse_sample(piece.content, cut=False))
-    except ResultsError:
-        pass
-    return False
-
-
-def should_have_samples(run: TaskOutput) -> bool:
-    """Whether a samples file that does not begin with a sample is a damaged one: something else says that it is one."""
-    return run.samples is not None and (run.results is not None or run.damage is not None or _is_pointer(run))
-
-
-def _is_pointer(run: TaskOutput) -> bool:
-    try:
-        return run.samples is not None and is_pointer(run.samples)
-    except OSError:
-        return False
+    return any(has_samples(run) or should_have_samples(run) for run in runs)

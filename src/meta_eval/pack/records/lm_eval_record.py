@@ -18,7 +18,7 @@ from meta_eval.base.hashing import hash_file, hash_text
 from meta_eval.base.logs import log
 from meta_eval.base.pack_names import RULE, is_name
 from meta_eval.harness.doc_results import DocResult
-from meta_eval.harness.lm_eval_run import TaskRun, check_one_model, read_newest
+from meta_eval.harness.lm_eval_run import TaskRun, check_one_model, has_samples, read_newest, should_have_samples
 from meta_eval.harness.output_index import (
     OutputIndex,
     TaskOutput,
@@ -39,12 +39,12 @@ from meta_eval.harness.sample_parser import read_arguments
 from meta_eval.harness.scores import compute_scores, list_metric_keys
 from meta_eval.pack.hub import Repository
 from meta_eval.pack.manifest import RecordEntry
-from meta_eval.pack.records.format import ALL, Grader, Reading, Record, RecordedScore, RecordedTask
-from meta_eval.pack.records.lm_eval_format import has_samples, should_have_samples
+from meta_eval.pack.records.format import Grader, Reading, Record, RecordedScore, RecordedTask
 from meta_eval.pack.records.pack_task import list_filters
 from meta_eval.pack.records.recorded_docs import WARNING_TEXTS, RecordedDocs, find_bos, read_rows, was_asked_with_bos
 from meta_eval.pack.records.run_selection import choose_runs, select_tasks
 from meta_eval.pack.records.task_code import TaskCode, find_allowed_code
+from meta_eval.pack.records.task_groups import ALL
 
 
 @dataclass(frozen=True, slots=True)

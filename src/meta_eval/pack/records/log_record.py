@@ -23,9 +23,10 @@ from meta_eval.base.inputs import format_json, parse_json
 from meta_eval.base.pack_names import is_name, join_names
 from meta_eval.base.thresholds import SAME_VALUE
 from meta_eval.pack.manifest import RecordEntry
-from meta_eval.pack.records.format import ALL, Grader, Reading, Record, RecordedScore, RecordedTask, check_texts
+from meta_eval.pack.records.format import Grader, Reading, Record, RecordedScore, RecordedTask, check_texts
 from meta_eval.pack.records.recorded_docs import RecordedDoc, RecordedDocs, format_chat_body, format_doc
 from meta_eval.pack.records.task_code import make_grader_code
+from meta_eval.pack.records.task_groups import ALL
 from meta_eval.stats import mean
 
 # The shipped graders of texts, by what they call their verdict.

@@ -20,6 +20,7 @@ from meta_eval.pack.pack_builder import Pack, build_pack, check_target, write_pa
 from meta_eval.pack.prepared_task import LeftOut, PrepareContext
 from meta_eval.pack.records.format import LM_EVAL, Record
 from meta_eval.pack.records.format_registry import explain_unreadable, find_format, find_place
+from meta_eval.pack.records.record_source import open_record
 from meta_eval.pack.records.recorded_docs import RecordedDoc
 from meta_eval.pack.records.task_source import CandidateTask, TaskSource
 from meta_eval.pack.source_files import collect_source_files
@@ -236,7 +237,8 @@ def _open_source(config: Config, config_place: ValuePlace) -> TaskSource:
     record_format = find_format(place)
     if record_format is None:
         raise explain_unreadable(config.evals_dataset, where="evals_dataset")
-    return record_format.open_tasks(place, config, config_place)
+    source = record_format.open_tasks(place, config, config_place)
+    return source or open_record(record_format, place, config, config_place)
 
 
 def _build(config: Config, config_place: ValuePlace, source: TaskSource) -> Pack:

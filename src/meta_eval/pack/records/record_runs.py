@@ -21,8 +21,9 @@ from meta_eval.harness.lm_eval_run import Run, read_run
 from meta_eval.harness.output_index import LoggedRun, OutputIndex, TaskOutput, parse_time
 from meta_eval.harness.provenance import Provenance, make_grader_facts, read_decoding
 from meta_eval.harness.sample_files import CountTokens
-from meta_eval.pack.records.format import ALL, Place, Reading, Record, RecordedTask, RecordFormat
+from meta_eval.pack.records.format import Place, Reading, Record, RecordedTask, RecordFormat
 from meta_eval.pack.records.recorded_docs import RecordedDoc
+from meta_eval.pack.records.task_groups import ALL
 
 # A record is read as a baseline: an answer that is its own gold has no verdict.
 _READING = Reading(Path("meta_template"), output_type="generate_until")

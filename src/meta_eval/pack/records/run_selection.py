@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from meta_eval.base.display import quoted
 from meta_eval.base.errors import ConfigError, SourceError, suggest_name
 from meta_eval.base.inputs import read_text
 from meta_eval.base.pack_names import expand_patterns, join_names, split_excluded
-from meta_eval.harness.output_index import TaskOutput
-from meta_eval.pack.records.format import ALL
+from meta_eval.pack.records.task_groups import ALL
 
 _MOST_NAME = 2**10  # bytes of a commit
 
@@ -102,9 +101,21 @@ def find_snapshot(path: Path) -> Path:
     raise SourceError(f"holds {len(folders)} snapshots, none of them of main", where=str(path), hint="Name one of them")
 
 
+class TimedRun(Protocol):
+    """A run of a task."""
+
+    @property
+    def time(self) -> str: ...
+    @property
+    def results(self) -> Path | None: ...
+
+
+_Run = TypeVar("_Run", bound=TimedRun)
+
+
 def choose_runs(
-    runs: Mapping[str, Sequence[TaskOutput]], run: str | None, names: Sequence[str], name: str
-) -> dict[str, TaskOutput]:
+    runs: Mapping[str, Sequence[_Run]], run: str | None, names: Sequence[str], name: str
+) -> dict[str, _Run]:
     """Choose the run of each task. Several candidates are an error: the newest is never guessed.
 
     Args:
@@ -128,7 +139,7 @@ def choose_runs(
     return chosen
 
 
-def _chosen(task: str, runs: Sequence[TaskOutput], run: str | None, name: str) -> TaskOutput:
+def _chosen(task: str, runs: Sequence[_Run], run: str | None, name: str) -> _Run:
     fitting = runs if run is None else [task_files for task_files in runs if _is_of(task_files, run)]
     if len(fitting) == 1 or (run is not None and not fitting):
         return (fitting or runs)[0]
@@ -141,7 +152,7 @@ def _chosen(task: str, runs: Sequence[TaskOutput], run: str | None, name: str) -
     )
 
 
-def _is_of(task_files: TaskOutput, run: str) -> bool:
+def _is_of(task_files: TimedRun, run: str) -> bool:
     return bool(task_files.time) and normalise_time(task_files.time).startswith(normalise_time(run))
 
 

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 ENTRY_POINTS = "meta_eval.task_groups"
 
+# The group that holds every task of a record.
+ALL = "recorded"
+
 
 @dataclass(frozen=True, slots=True)
 class GroupPart:

@@ -9,9 +9,9 @@ from pathlib import Path, PurePosixPath
 
 from meta_eval.pack.manifest import OriginalEntry
 from meta_eval.pack.prepared_task import PrepareContext, PreparedTask
-from meta_eval.pack.records.format import ALL
 from meta_eval.pack.records.recorded_docs import RecordedDocs
 from meta_eval.pack.records.task_code import read_group
+from meta_eval.pack.records.task_groups import ALL
 from meta_eval.pack.templates.template_folder import TemplateFolder
 
 

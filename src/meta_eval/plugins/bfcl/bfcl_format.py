@@ -12,6 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
+from meta_eval.base.inputs import format_json
+from meta_eval.pack.records.log_entries import read_log_lines
+from meta_eval.pack.records.log_format import choose_by_model
 from meta_eval.sockets import (
     SURE,
     DataError,
@@ -23,9 +26,7 @@ from meta_eval.sockets import (
     Record,
     RecordFormat,
     SourceError,
-    format_json,
     peek_log,
-    read_log_lines,
 )
 
 _FILE = re.compile(
@@ -41,6 +42,7 @@ class BfclRun:
 
     model: str
     root: Path
+    time: str | None = None
     results: dict[str, Path] = field(default_factory=dict)
     scores: dict[str, Path] = field(default_factory=dict)
 
@@ -58,16 +60,7 @@ class BfclFormat(RecordFormat):
         return SURE if any(run.results and _is_result(run) for run in find_runs(place)) else 0
 
     def open_run(self, place: Place, run: str | None, names: Sequence[str]) -> Record:  # noqa: ARG002
-        found = [one for one in find_runs(place) if one.results]
-        fitting = [one for one in found if run is None or one.model == run]
-        fitting = fitting or [one for one in found if run is not None and run in one.model]
-        if len(fitting) != 1:
-            listed = ", ".join(sorted({one.model for one in fitting or found})[:6])
-            raise SourceError(
-                f"holds {len(fitting) or 'no'} runs" + (f" of {run!r}" if run else ""), where=place.name,
-                hint=f"Name a model: `evals_run: MODEL` for a pack, FOLDER#MODEL for a comparison. There are {listed}",
-            )  # fmt: skip
-        return _make_record(place, fitting[0])
+        return _make_record(place, choose_by_model([one for one in find_runs(place) if one.results], run, place.name))
 
     def open_runs(self, place: Place) -> Sequence[Record]:
         return [self.open_run(place, None, ())]

@@ -5,17 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from statistics import fmean
 
+from meta_eval.harness.lm_eval_run import TaskRun
+from meta_eval.pack.records.task_code import has_task, list_group_members
 from meta_eval.plugins.boards import boards
-from meta_eval.sockets import (
-    GroupPart,
-    GroupScore,
-    Manifest,
-    TaskGroup,
-    TaskGroups,
-    TaskRun,
-    has_task,
-    list_group_members,
-)
+from meta_eval.sockets import GroupPart, GroupScore, Manifest, TaskGroup, TaskGroups
 
 # Key of the mean of a leaderboard's parts.
 MEAN_PART = "mean"

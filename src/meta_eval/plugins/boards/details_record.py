@@ -19,38 +19,31 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import unquote
 
+from meta_eval import stats
+from meta_eval.base.hashing import hash_file, hash_text
+from meta_eval.base.inputs import describe_error, open_parquet
+from meta_eval.harness.output_index import RESTORE_NAME, TaskOutput, explain_wrong_time
+from meta_eval.pack.manifest import RecordEntry
+from meta_eval.pack.records.recorded_docs import WARNING_TEXTS, RecordedDocs
+from meta_eval.pack.records.run_selection import choose_runs, make_config_name, normalise_time
+from meta_eval.pack.records.task_code import make_grader_code
+from meta_eval.pack.records.task_groups import ALL
 from meta_eval.plugins.boards.board_row import choose_columns, read_board_row
 from meta_eval.plugins.boards.details_row import NESTED, DetailsRow, read_lighteval_row
 from meta_eval.sockets import (
-    ALL,
-    RESTORE_NAME,
     SURE,
-    WARNING_TEXTS,
     Grader,
     LogEntry,
     Place,
     Reading,
     Record,
-    RecordedDocs,
     RecordedScore,
     RecordedTask,
-    RecordEntry,
     RecordFormat,
     SourceError,
-    TaskOutput,
-    choose_runs,
-    describe_error,
-    explain_wrong_time,
-    hash_file,
-    hash_text,
     locating,
-    make_config_name,
-    make_grader_code,
-    normalise_time,
-    open_parquet,
     parse_json,
     read_regular,
-    stats,
 )
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from meta_eval.sockets import DataError, format_chat_body
+from meta_eval.pack.records.recorded_docs import format_chat_body
+from meta_eval.sockets import DataError
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

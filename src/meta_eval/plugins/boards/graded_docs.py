@@ -13,18 +13,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from meta_eval.base.assets.details.details_scoring import lighteval_choices, truthfulqa_mc
+from meta_eval.base.hashing import hash_text
+from meta_eval.pack.records.recorded_docs import RecordedDoc, RecordedDocs, format_doc
 from meta_eval.plugins.boards import boards
 from meta_eval.plugins.boards.details_row import DetailsRow
-from meta_eval.sockets import (
-    DataError,
-    RecordedDoc,
-    RecordedDocs,
-    format_doc,
-    hash_text,
-    lighteval_choices,
-    locating,
-    truthfulqa_mc,
-)
+from meta_eval.sockets import DataError, locating
 
 # Tolerance of a metric that lighteval recorded. It sums exponentials in another order, of numbers with 32 bits.
 SAME_RECORDED_METRIC = 1e-4

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from meta_eval.sockets import ChatCompletion, read_chat_completion
+from meta_eval.harness.chat_completion import ChatCompletion, read_chat_completion
 
 if TYPE_CHECKING:
     from meta_eval.sockets import Holding

@@ -13,31 +13,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from meta_eval.ask.request import read_conversation
+from meta_eval.ask.request_kinds import build_requests, find_request_kind
+from meta_eval.base.inputs import format_json
+from meta_eval.base.thresholds import MAX_GEN_TOKS
+from meta_eval.harness.answer import AnswersError, make_chat_answer
+from meta_eval.harness.evaluator import Evaluator
 from meta_eval.plugins.chat.batch_files import BatchRequest, find_kind, format_batch_request, read_batch_result
 from meta_eval.plugins.chat.batch_pairs import read_requests
 from meta_eval.plugins.chat.chat_backend import CONTINUED, parse_fields
 from meta_eval.plugins.chat.chat_body import make_chat_body
 from meta_eval.plugins.chat.chat_docs import split_bodies
-from meta_eval.sockets import (
-    MAX_GEN_TOKS,
-    SHORT,
-    Answer,
-    AnswerForm,
-    AnswersError,
-    ConfigError,
-    Evaluator,
-    Export,
-    Holding,
-    Manifest,
-    PackError,
-    Request,
-    build_requests,
-    find_request_kind,
-    format_json,
-    log,
-    make_chat_answer,
-    read_conversation,
-)
+from meta_eval.sockets import SHORT, Answer, AnswerForm, ConfigError, Export, Holding, Manifest, PackError, Request, log
 
 # Some services take at most 64 characters.
 _CUSTOM_ID = re.compile(rf"(?P<id>.+)-(?P<sha256>[0-9a-f]{{{SHORT}}})", re.DOTALL)

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from meta_eval.sockets import SURE, Place, Record, RecordFormat, SourceError, open_regular
+from meta_eval.base.inputs import open_regular
+from meta_eval.sockets import SURE, Place, Record, RecordFormat, SourceError
 
 # A first line that is longer is read whole.
 _PEEKED = 2**16

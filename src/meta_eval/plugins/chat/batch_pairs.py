@@ -12,6 +12,9 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from meta_eval.base.inputs import PointerError, describe_form, is_packed, open_regular, parse_loose_json
+from meta_eval.base.pack_names import RULE, is_name
+from meta_eval.harness.sample_files import read_raw_samples
 from meta_eval.plugins.chat.batch_files import (
     BatchRequest,
     BatchResult,
@@ -21,20 +24,7 @@ from meta_eval.plugins.chat.batch_files import (
     read_batch_request,
     read_batch_result,
 )
-from meta_eval.sockets import (
-    RULE,
-    DataError,
-    PointerError,
-    SourceError,
-    UserError,
-    describe_form,
-    is_name,
-    is_packed,
-    open_regular,
-    parse_json,
-    parse_loose_json,
-    read_raw_samples,
-)
+from meta_eval.sockets import DataError, SourceError, UserError, parse_json
 
 if TYPE_CHECKING:
     from meta_eval.sockets import Holding

@@ -11,6 +11,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from meta_eval.base.hashing import hash_file, hash_text
+from meta_eval.base.inputs import format_json
+from meta_eval.harness.chat_completion import ChatChoice, ChatCompletion
+from meta_eval.pack.manifest import RecordEntry
+from meta_eval.pack.records.recorded_docs import WARNING_TEXTS, RecordedDoc, RecordedDocs
+from meta_eval.pack.records.task_code import make_grader_code
+from meta_eval.pack.records.task_groups import ALL
 from meta_eval.plugins.chat.batch_pairs import (
     BatchPair,
     Results,
@@ -21,27 +28,7 @@ from meta_eval.plugins.chat.batch_pairs import (
     read_results,
 )
 from meta_eval.plugins.chat.chat_docs import ChatGrading, choose_grading, split_bodies
-from meta_eval.sockets import (
-    ALL,
-    WARNING_TEXTS,
-    ChatChoice,
-    ChatCompletion,
-    DataError,
-    Grader,
-    Place,
-    Reading,
-    Record,
-    RecordedDoc,
-    RecordedDocs,
-    RecordedTask,
-    RecordEntry,
-    format_json,
-    hash_file,
-    hash_text,
-    locating,
-    make_grader_code,
-    plural,
-)
+from meta_eval.sockets import DataError, Grader, Place, Reading, Record, RecordedTask, locating, plural
 
 METRIC = "exact_match,none"
 

@@ -6,16 +6,11 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from meta_eval.sockets import (
-    DEFAULT_URL,
-    LmEvalBackend,
-    RunSettings,
-    Settings,
-    hash_text,
-    load_class,
-    make_conversation,
-    normalise_url,
-)
+from meta_eval.base.hashing import hash_text, normalise_url
+from meta_eval.harness.chat_messages import make_conversation
+from meta_eval.pack.backends.base import load_class
+from meta_eval.pack.backends.server import DEFAULT_URL, LmEvalBackend
+from meta_eval.sockets import RunSettings, Settings
 
 _EACH_REQUEST = "each request has its own"
 

@@ -9,33 +9,22 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from meta_eval.ask.request import read_conversation
+from meta_eval.ask.transport import CutError, Failed, GarbledError, draw_backoff
+from meta_eval.base.display import one_line
+from meta_eval.base.hashing import normalise_url
+from meta_eval.base.logs import report_progress
+from meta_eval.harness.chat_completion import ChatCompletion, read_chat_completion
+from meta_eval.harness.provenance import CUT_EARLY
+from meta_eval.harness.sample_parser import FILTERED
+from meta_eval.pack.chat_rendering import find_chat_template
+from meta_eval.pack.prompt_lengths import find_tokenizer
 from meta_eval.plugins.chat.chat_backend import CONTINUED, parse_fields
 from meta_eval.plugins.chat.chat_body import make_chat_body
 from meta_eval.plugins.chat.chat_connection import ChatConnection
 from meta_eval.plugins.chat.chat_faults import is_filtered
 from meta_eval.plugins.chat.endpoint_check import EndpointCheck, compare_recorded_prompts
-from meta_eval.sockets import (
-    CUT_EARLY,
-    FILTERED,
-    Answer,
-    ChatCompletion,
-    CutError,
-    Encoder,
-    Failed,
-    GarbledError,
-    RefusedError,
-    Request,
-    ServersClient,
-    draw_backoff,
-    find_chat_template,
-    find_tokenizer,
-    log,
-    normalise_url,
-    one_line,
-    read_chat_completion,
-    read_conversation,
-    report_progress,
-)
+from meta_eval.sockets import Answer, Encoder, RefusedError, Request, ServersClient, log
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

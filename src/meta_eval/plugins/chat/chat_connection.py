@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from meta_eval.ask.connection import OpenAIConnection
+from meta_eval.ask.transport import Json, Reply
 from meta_eval.plugins.chat.chat_faults import LIMITS, OMITTED, find_refused_field, is_filtered
 from meta_eval.plugins.chat.chat_stream import StreamMerger
 from meta_eval.plugins.chat.run_keys import ChatKeys
-from meta_eval.sockets import BackendError, Json, OpenAIConnection, Reply, RunSettings, log
+from meta_eval.sockets import BackendError, RunSettings, log
 
 # The page of the endpoint.
 _PAGE = "/chat/completions"

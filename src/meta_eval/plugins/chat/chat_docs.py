@@ -9,9 +9,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
+from meta_eval.base.inputs import format_json
+from meta_eval.harness.chat_completion import ChatChoice
 from meta_eval.plugins.chat.assets.chat import text_match
 from meta_eval.plugins.chat.assets.chat.tools import tool_calls
-from meta_eval.sockets import ChatChoice, DataError, format_json, plural
+from meta_eval.sockets import DataError, plural
 
 # Fields of a body that do not change what is asked.
 _OF_CALLER = frozenset(

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any
 
-from meta_eval.sockets import ChatTemplate, Encoder, render_conversation
+from meta_eval.pack.chat_rendering import ChatTemplate, render_conversation
+from meta_eval.sockets import Encoder
 
 # Fields of a body that mean nothing without tools.
 _OF_TOOLS = ("tools", "tool_choice", "parallel_tool_calls")

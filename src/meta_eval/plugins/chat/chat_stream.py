@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from meta_eval.sockets import FILTERED, LONGEST, GarbledError, Json, format_json, parse_loose_json
+from meta_eval.ask.transport import GarbledError, Json
+from meta_eval.base.inputs import format_json, parse_loose_json
+from meta_eval.harness.chat_completion import LONGEST
+from meta_eval.harness.sample_parser import FILTERED
 
 # Fields of a delta that are texts, in pieces.
 _TEXTS = ("content", "reasoning", "reasoning_content", "refusal")

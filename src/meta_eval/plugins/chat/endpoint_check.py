@@ -11,8 +11,12 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from meta_eval.ask.request import read_conversation
+from meta_eval.harness.chat_completion import ChatCompletion
+from meta_eval.harness.provenance import TOOLS_LOST
+from meta_eval.pack.chat_rendering import ChatTemplate
 from meta_eval.plugins.chat.chat_prompts import compare_prompt, encode_conversation, leave_out_tools, loses_tools
-from meta_eval.sockets import TOOLS_LOST, ChatCompletion, ChatTemplate, Encoder, Request, read_conversation
+from meta_eval.sockets import Encoder, Request
 
 # Sends a body, and gives the answer or the reason why there is none.
 Ask = Callable[[Mapping[str, Any]], Awaitable[ChatCompletion | str]]

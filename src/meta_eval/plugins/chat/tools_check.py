@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+from meta_eval.harness.chat_messages import offers_tools
+from meta_eval.pack.chat_rendering import find_chat_template
 from meta_eval.plugins.chat.chat_prompts import loses_tools
-from meta_eval.sockets import Check, CheckedPack, Finding, failed, find_chat_template, not_checked, offers_tools, passed
+from meta_eval.sockets import Check, CheckedPack, Finding, failed, not_checked, passed
 
 
 class ToolsCheck(Check):

@@ -6,7 +6,8 @@ import shlex
 import subprocess
 from collections.abc import Iterator
 
-from meta_eval.sockets import Check, CheckedPack, Finding, find_lm_eval, not_checked, passed
+from meta_eval.doctor.lm_eval_probe import find_lm_eval
+from meta_eval.sockets import Check, CheckedPack, Finding, not_checked, passed
 
 
 class InstallCheck(Check):

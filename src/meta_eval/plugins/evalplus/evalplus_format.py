@@ -14,18 +14,14 @@ from typing import Any, ClassVar
 from meta_eval.sockets import (
     SURE,
     DataError,
+    FoundLog,
     LogEntry,
+    LogFormat,
     LoggedAnswer,
     LoggedTask,
-    LogRecord,
     Place,
-    Record,
-    RecordFormat,
     SourceError,
-    TaskOutput,
-    choose_runs,
     find_logs,
-    make_task_name,
     peek_log,
     read_log,
 )
@@ -37,7 +33,7 @@ _NAME = re.compile(r"(?P<model>.+?)_(?:(?P<backend>[a-z-]+)_)?temp_(?P<temperatu
 _ENDING = re.compile(r"[._-]?eval_results\.json")
 
 
-class EvalplusFormat(RecordFormat):
+class EvalplusFormat(LogFormat):
     """Results of EvalPlus. A file is a task."""
 
     name = "evalplus"
@@ -48,18 +44,11 @@ class EvalplusFormat(RecordFormat):
     def detect(self, place: Place) -> float:
         return SURE if find_logs(place, is_results) else 0
 
-    def open_run(self, place: Place, run: str | None, names: Sequence[str]) -> Record:
-        tasks = [_read_task(place, file, path) for file, path in find_logs(place, is_results).items()]
-        runs: dict[str, list[TaskOutput]] = {}
-        for number, task in enumerate(tasks):
-            output = TaskOutput(task.name, task.time or "", samples=Path(str(number)))
-            runs.setdefault(make_task_name(task.name), []).append(output)
-        chosen = choose_runs(runs, run, names, place.name)
-        return LogRecord(place.name, [tasks[int(str(output.samples))] for output in chosen.values()])
+    def list_logs(self, place: Place) -> Sequence[FoundLog]:
+        def give(task: LoggedTask) -> FoundLog:
+            return FoundLog(task.name, lambda: task, task.time or "")
 
-    def open_runs(self, place: Place) -> Sequence[Record]:
-        files = find_logs(place, is_results)
-        return [LogRecord(place.name, [_read_task(place, file, path)]) for file, path in files.items()]
+        return [give(_read_task(place, file, path)) for file, path in find_logs(place, is_results).items()]
 
 
 def is_results(path: Path) -> bool:

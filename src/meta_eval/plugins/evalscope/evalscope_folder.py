@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from meta_eval.sockets import LogEntry, Place, SourceError, read_log
+from meta_eval.sockets import LogEntry, Place, read_log
 
 _REVIEW = re.compile(r"(?P<root>(?:.*/)?)reviews/(?P<model>[^/]+)/(?P<stem>[^/]+)\.jsonl", re.DOTALL)
 _TIME = re.compile(r"(\d{4})(\d\d)(\d\d)_(\d\d)(\d\d)(\d\d)")
@@ -110,23 +110,3 @@ def split_stem(stem: str, datasets: Mapping[str, object]) -> tuple[str, str | No
         return stem, None
     dataset = max(fitting, key=len)
     return dataset, stem[len(dataset) + 1 :] or None
-
-
-def choose_run(runs: list[EvalscopeRun], run: str | None, place: str) -> EvalscopeRun:
-    """Choose the run of a model or of a time.
-
-    Raises:
-        SourceError: None fits, or several do.
-    """
-    fitting = [one for one in runs if run is None or one.model == run]
-    fitting = fitting or [
-        one for one in runs if run is not None and (run in one.model or (one.time or "").startswith(run))
-    ]
-    if len(fitting) == 1:
-        return fitting[0]
-    listed = ", ".join(sorted({one.model for one in fitting or runs})[:6])
-    raise SourceError(
-        f"holds {len(fitting) or 'no'} runs" + (f" of {run!r}" if run else ""), where=place,
-        hint=f"Name the folder of one run, or a model: `evals_run: MODEL` for a pack, FOLDER#MODEL for a comparison. "
-        f"There are {listed}",
-    )  # fmt: skip

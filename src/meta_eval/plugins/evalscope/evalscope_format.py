@@ -11,7 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from meta_eval.plugins.evalscope.evalscope_folder import EvalscopeRun, Report, choose_run, find_runs, split_stem
+from meta_eval.base.inputs import format_json
+from meta_eval.base.yaml_files import read_yaml
+from meta_eval.pack.records.log_entries import read_log_lines, to_number
+from meta_eval.pack.records.log_format import choose_by_model
+from meta_eval.plugins.evalscope.evalscope_folder import EvalscopeRun, Report, find_runs, split_stem
 from meta_eval.sockets import (
     SURE,
     DataError,
@@ -22,12 +26,8 @@ from meta_eval.sockets import (
     Place,
     Record,
     RecordFormat,
-    format_json,
     locating,
     peek_log,
-    read_log_lines,
-    read_yaml,
-    to_number,
 )
 
 _ENDS = {
@@ -81,7 +81,7 @@ class EvalscopeFormat(RecordFormat):
         return SURE if any(map(_holds_reviews, find_runs(place))) else 0
 
     def open_run(self, place: Place, run: str | None, names: Sequence[str]) -> Record:  # noqa: ARG002
-        return _make_record(place, choose_run(find_runs(place), run, place.name))
+        return _make_record(place, choose_by_model(find_runs(place), run, place.name))
 
     def open_runs(self, place: Place) -> Sequence[Record]:
         runs = find_runs(place)

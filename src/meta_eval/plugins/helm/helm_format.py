@@ -11,25 +11,22 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
+from meta_eval.pack.records.log_entries import parse_log
 from meta_eval.sockets import (
     SURE,
     DataError,
+    FoundLog,
     LogEntry,
+    LogFormat,
     LoggedAnswer,
     LoggedTask,
-    LogRecord,
     Place,
-    Record,
-    RecordFormat,
     SourceError,
-    TaskOutput,
-    choose_runs,
     find_logs,
-    make_task_name,
-    parse_log,
     plural,
     read_log,
     read_regular,
@@ -84,7 +81,7 @@ class HelmRun:
         return ",".join(parts) or re.split(r"[:,-]model", name)[0]
 
 
-class HelmFormat(RecordFormat):
+class HelmFormat(LogFormat):
     """Runs of HELM. A run is a task."""
 
     name = "helm"
@@ -99,18 +96,8 @@ class HelmFormat(RecordFormat):
     def detect(self, place: Place) -> float:
         return SURE if _find_runs(place) else 0
 
-    def open_run(self, place: Place, run: str | None, names: Sequence[str]) -> Record:
-        found = _find_runs(place)
-        runs: dict[str, list[TaskOutput]] = {}
-        for number, helm_run in enumerate(found):
-            runs.setdefault(make_task_name(helm_run.task), []).append(
-                TaskOutput(helm_run.task, "", samples=Path(str(number)))
-            )
-        chosen = choose_runs(runs, run, names, place.name)
-        return LogRecord(place.name, [read_task(found[int(str(output.samples))]) for output in chosen.values()])
-
-    def open_runs(self, place: Place) -> Sequence[Record]:
-        return [LogRecord(place.name, [read_task(run)]) for run in _find_runs(place)]
+    def list_logs(self, place: Place) -> Sequence[FoundLog]:
+        return [FoundLog(run.task, partial(read_task, run)) for run in _find_runs(place)]
 
 
 def _find_runs(place: Place) -> list[HelmRun]:

@@ -14,17 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from meta_eval.sockets import (
-    MAX_FILE,
-    DataError,
-    LogEntry,
-    SourceError,
-    describe_error,
-    open_data,
-    parse_log,
-    peek_log,
-    read_log,
-)
+from meta_eval.base.inputs import MAX_FILE, describe_error, open_data
+from meta_eval.pack.records.log_entries import parse_log
+from meta_eval.sockets import DataError, LogEntry, SourceError, peek_log, read_log
 
 # Logs of version 1 have a single score in a sample. Version 3 was that of a few builds, and is as 2.
 NEWEST = 3

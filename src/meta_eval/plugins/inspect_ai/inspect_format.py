@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from functools import partial
 from typing import Any, ClassVar
 
+from meta_eval.base.inputs import format_json
 from meta_eval.plugins.inspect_ai.inspect_files import InspectLog, is_log, open_log
 from meta_eval.plugins.inspect_ai.inspect_sample import Attachments, read_sample
 from meta_eval.sockets import (
     SURE,
+    FoundLog,
     LogEntry,
+    LogFormat,
     LoggedAnswer,
     LoggedTask,
-    LogRecord,
     Place,
-    Record,
-    RecordFormat,
     SourceError,
-    TaskOutput,
-    choose_runs,
     find_logs,
-    format_json,
-    make_task_name,
 )
 
 # inspect_ai's settings of generation by lm-eval's names.
@@ -57,7 +53,7 @@ _GRADER = "grader"
 _MEANS = ("accuracy", "mean")
 
 
-class InspectFormat(RecordFormat):
+class InspectFormat(LogFormat):
     """Logs of inspect_ai. A log is a task."""
 
     name = "inspect_ai"
@@ -71,19 +67,11 @@ class InspectFormat(RecordFormat):
     def detect(self, place: Place) -> float:
         return SURE if find_logs(place, is_log) else 0
 
-    def open_run(self, place: Place, run: str | None, names: Sequence[str]) -> Record:
+    def list_logs(self, place: Place) -> Sequence[FoundLog]:
         logs = _open_logs(place)
-        runs: dict[str, list[TaskOutput]] = {}
-        for file, log in logs.items():
-            task, time = make_task_name(_name_task(log)), _read_time(log) or ""
-            runs.setdefault(task, []).append(TaskOutput(task, time, samples=Path(file)))
-        chosen = choose_runs(dict(sorted(runs.items())), run, names, place.name)
-        files = [str(output.samples) for output in chosen.values()]
-        return LogRecord(place.name, [_read_task(logs[file], _name_file(place, file)) for file in files])
-
-    def open_runs(self, place: Place) -> Sequence[Record]:
         return [
-            LogRecord(place.name, [_read_task(log, _name_file(place, file))]) for file, log in _open_logs(place).items()
+            FoundLog(_name_task(log), partial(_read_task, log, _name_file(place, file)), _read_time(log) or "")
+            for file, log in logs.items()
         ]
 
 

@@ -6,7 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from meta_eval.sockets import DataError, LogEntry, LoggedAnswer, format_json, to_number
+from meta_eval.base.inputs import format_json
+from meta_eval.pack.records.log_entries import to_number
+from meta_eval.sockets import DataError, LogEntry, LoggedAnswer
 
 # How inspect_ai counts the values of its scorers (`value_to_float`): right, partly right, wrong, no answer.
 _LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}

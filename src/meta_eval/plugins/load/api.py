@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from meta_eval.base.apart import apart
+from meta_eval.base.errors import documented
+from meta_eval.base.logs import Progress, display_logs
 from meta_eval.plugins.load.options import LoadOptions, check_options
-from meta_eval.sockets import Progress, apart, display_logs, documented
 
 if TYPE_CHECKING:
+    from meta_eval.pack.config import Config
     from meta_eval.plugins.load.load_report import LoadReport
-    from meta_eval.sockets import Config
 
 
 @documented
@@ -41,9 +43,9 @@ def load(
     Raises:
         UserError: An error that the user can fix. Earlier answers are kept; the same call resumes.
     """
+    from meta_eval.ask.pipeline import find_pack
     from meta_eval.plugins.load.load_build import run_load
     from meta_eval.plugins.load.load_report import LoadReport
-    from meta_eval.sockets import find_pack
 
     chosen = (options or LoadOptions()).updated(**keywords)
     check_options(chosen)

@@ -8,9 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from meta_eval import stats
+from meta_eval.base.thresholds import LEVEL
 from meta_eval.plugins.load.signs import MIRRORED, OTHER, Seen
 from meta_eval.plugins.load.thresholds import AT_MOST, FALSE_ALARM, FOUND, SIGNS
-from meta_eval.sockets import LEVEL, Interval, plural, stats
+from meta_eval.sockets import plural
+from meta_eval.stats import Interval
 
 Outcome = Literal["same", "no fault seen", "worse", "undecided"]
 """What a server does under load, beside what it does alone. Without log-probabilities it is not known whether partings

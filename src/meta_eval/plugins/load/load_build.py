@@ -9,6 +9,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from meta_eval import api
+from meta_eval.ask.answer_files import Answers
+from meta_eval.ask.grading import Grading
+from meta_eval.base.logs import report_progress
+from meta_eval.pack.pack_options import ScoringOptions
 from meta_eval.plugins.load.in_flight import find_in_flight
 from meta_eval.plugins.load.level_decision import Counts, LevelDecision, Verdicts, count, decide
 from meta_eval.plugins.load.load_run import AGAIN, Asking, Doc, LoadRun, Phase
@@ -25,17 +30,7 @@ from meta_eval.plugins.load.thresholds import (
     UNUSABLE,
 )
 from meta_eval.plugins.load.traffic import make_prompt
-from meta_eval.sockets import (
-    Answer,
-    Answers,
-    Grading,
-    RunSettings,
-    ScoringOptions,
-    UserError,
-    api,
-    plural,
-    report_progress,
-)
+from meta_eval.sockets import Answer, RunSettings, UserError, plural
 
 SCHEMA_VERSION = 2
 

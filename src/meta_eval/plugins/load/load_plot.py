@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass
 
 from meta_eval.plugins.load.load_build import Found
-from meta_eval.sockets import Interval, format_percent
+from meta_eval.reports.text import format_percent
+from meta_eval.stats import Interval
 
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM = 640, 230, 46, 40
 

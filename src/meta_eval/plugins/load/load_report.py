@@ -11,23 +11,11 @@ from meta_eval.plugins.load.level_decision import Counts, Outcome, Verdicts
 from meta_eval.plugins.load.load_build import SCHEMA_VERSION, Found, Level, Shown
 from meta_eval.plugins.load.load_plot import draw_load_plot
 from meta_eval.plugins.load.thresholds import AT_MOST, CLEAREST, FOUND
-from meta_eval.sockets import (
-    Column,
-    Document,
-    Fact,
-    Figure,
-    Interval,
-    Item,
-    Listing,
-    Row,
-    RunProvenance,
-    Section,
-    Table,
-    Verdict,
-    format_count,
-    format_percent,
-    text,
-)
+from meta_eval.reports import text
+from meta_eval.reports.document import Fact, Figure, RunProvenance, Verdict
+from meta_eval.reports.text import format_count, format_percent
+from meta_eval.sockets import Column, Document, Item, Listing, Row, Section, Table
+from meta_eval.stats import Interval
 
 _PACKAGE = "meta_eval.plugins.load"
 

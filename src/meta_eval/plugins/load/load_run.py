@@ -15,6 +15,21 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from meta_eval.ask.canary import spread_docs
+from meta_eval.ask.client import describe_start, find_client
+from meta_eval.ask.journal import Journal, read_earlier_answers
+from meta_eval.ask.model_tokens import ModelTokens, tokens_of
+from meta_eval.ask.pipeline import Interrupted, collect_identity
+from meta_eval.ask.request_kinds import build_requests, choose_tasks_to_ask, encode_requests
+from meta_eval.ask.request_loop import Pace
+from meta_eval.ask.served import counting_saved
+from meta_eval.base.hashing import hash_json
+from meta_eval.base.inputs import expand_home
+from meta_eval.base.logs import display_logs, report_progress
+from meta_eval.base.outputs import replace_file
+from meta_eval.harness.evaluator import Evaluator
+from meta_eval.pack.backends.registry import backend_of
+from meta_eval.pack.integrity import check_unchanged
 from meta_eval.plugins.load.engine_figures import EngineFigures, Watch, read_figures, wait_until_idle
 from meta_eval.plugins.load.options import LoadOptions
 from meta_eval.plugins.load.signs import Scored
@@ -25,42 +40,20 @@ from meta_eval.sockets import (
     BackendError,
     ConfigError,
     DataError,
-    Evaluator,
-    Interrupted,
-    Journal,
     LogEntry,
     Manifest,
-    ModelTokens,
-    Pace,
     Request,
     RunSettings,
     ServersClient,
-    backend_of,
-    build_requests,
-    check_unchanged,
-    choose_tasks_to_ask,
-    collect_identity,
-    counting_saved,
-    describe_start,
-    display_logs,
-    encode_requests,
-    expand_home,
-    find_client,
-    hash_json,
     log,
     parse_json,
     plural,
-    read_earlier_answers,
     read_manifest,
     read_regular,
-    replace_file,
-    report_progress,
-    spread_docs,
-    tokens_of,
 )
 
 if TYPE_CHECKING:
-    from meta_eval.sockets import TokenLogprobs
+    from meta_eval.harness.token_logprobs import TokenLogprobs
 
 FOLDER = "load"
 ALONE, AGAIN = "alone", "alone-again"
@@ -253,7 +246,7 @@ class Asking:
         wanted[request.sha256] = (request, answer.text or "")
 
     def _make_decoder(self) -> Decode | None:
-        from meta_eval.sockets import find_tokenizer
+        from meta_eval.pack.prompt_lengths import find_tokenizer
 
         tokenizer = find_tokenizer(self._settings.tokenizer_of(self._settings.model_name))
         if tokenizer is None:

@@ -6,16 +6,12 @@ from pathlib import Path
 
 import typer
 
+from meta_eval.base.outputs import check_outputs
+from meta_eval.base.sigterm import interrupt_on_sigterm
+from meta_eval.cli import options
+from meta_eval.cli.steps import Log
 from meta_eval.plugins.load.options import LoadOptions
-from meta_eval.sockets import (
-    Log,
-    check_outputs,
-    err,
-    interrupt_on_sigterm,
-    options,
-    show_result,
-    write_document,
-)
+from meta_eval.sockets import err, show_result, write_document
 
 
 @options.spread_options()
@@ -37,8 +33,9 @@ def load(
 
     Example: meta-eval load work_dir --concurrency 16,64 --set base_url=http://localhost:8000/v1
     """
+    from meta_eval.ask.pipeline import Interrupted
     from meta_eval.plugins.load import api
-    from meta_eval.sockets import Interrupted, choose_views
+    from meta_eval.reports.views import choose_views
 
     views = choose_views("load", view, {"html": html, "markdown": markdown})
     places = (chosen.pack, config)

@@ -7,7 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from meta_eval.sockets import OVERRIDE, ConfigError, RunOptions, TaskOptions, option, option_of
+from meta_eval.ask.ask_options import RunOptions
+from meta_eval.base.verb_options import option_of
+from meta_eval.pack.pack_options import OVERRIDE, TaskOptions
+from meta_eval.sockets import ConfigError, option
 
 # More requests in flight than any client holds open.
 _MOST = 100_000

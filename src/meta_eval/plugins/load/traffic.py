@@ -18,19 +18,10 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from meta_eval.sockets import (
-    BackendError,
-    CutError,
-    Encoder,
-    Failed,
-    GarbledError,
-    RefusedError,
-    Request,
-    ServersClient,
-    encode_requests,
-    hash_text,
-    log,
-)
+from meta_eval.ask.request_kinds import encode_requests
+from meta_eval.ask.transport import CutError, Failed, GarbledError
+from meta_eval.base.hashing import hash_text
+from meta_eval.sockets import BackendError, Encoder, RefusedError, Request, ServersClient, log
 
 _WORDS = (
     "amber", "anvil", "apron", "badge", "barley", "basket", "beacon", "bellows", "bishop", "bobbin", "brook",

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from meta_eval.sockets import Config, ConfigError, Template, find_tokenizer
+from meta_eval.pack.config import Config
+from meta_eval.pack.prompt_lengths import find_tokenizer
+from meta_eval.pack.templates.spec import Template
+from meta_eval.sockets import ConfigError
 
 if TYPE_CHECKING:
     import pyarrow as pa

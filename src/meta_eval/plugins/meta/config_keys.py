@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, create_model, field_validator
 
+from meta_eval.harness.config_keys import refuse_secret
 from meta_eval.plugins.meta.joins import JOINS
 from meta_eval.plugins.meta.joins.join import Original
-from meta_eval.sockets import ConfigKeys, refuse_secret
+from meta_eval.sockets import ConfigKeys
 
 
 class _Originals(BaseModel):

@@ -12,9 +12,11 @@ import string
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from meta_eval.base.display import quoted
+from meta_eval.pack.templates.spec import Template
 from meta_eval.plugins.meta.row_checks import Check, allow_null, is_blank, is_text, is_texts
 from meta_eval.plugins.meta.source.rows import RowPlace
-from meta_eval.sockets import DataError, Template, quoted
+from meta_eval.sockets import DataError
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from meta_eval.sockets import ClusterRule
+from meta_eval.pack.templates.spec import ClusterRule
 
 _Doc = Mapping[str, Any]
 

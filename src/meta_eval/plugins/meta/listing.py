@@ -6,12 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from meta_eval.pack.templates.spec import Template
+from meta_eval.pack.templates.template_folder import TemplateFolder
 from meta_eval.plugins.meta import catalog
 from meta_eval.plugins.meta.catalog import grader_validation
 from meta_eval.plugins.meta.catalog.dataset_names import Identity
 from meta_eval.plugins.meta.source.dataset import EvalsDataset
 from meta_eval.plugins.meta.task_selection import explain_refusal
-from meta_eval.sockets import Template, TemplateFolder
 
 
 @dataclass(frozen=True, slots=True)

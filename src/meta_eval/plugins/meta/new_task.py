@@ -7,28 +7,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from meta_eval.base import assets
+from meta_eval.base.display import quoted
+from meta_eval.base.errors import TemplateError, suggest_name
+from meta_eval.base.inputs import read_text
+from meta_eval.base.pack_names import RULE, is_name, join_names
+from meta_eval.pack.templates import task_yaml
+from meta_eval.pack.templates.spec import Template
+from meta_eval.pack.templates.template_folder import TemplateFolder, locate_file
 from meta_eval.plugins.meta import catalog
 from meta_eval.plugins.meta.source.dataset import EvalsDataset
 from meta_eval.plugins.meta.tasks_options import NewTaskOptions
 from meta_eval.plugins.meta.templates import RecipeError, read_meta_templates
-from meta_eval.sockets import (
-    RULE,
-    ConfigError,
-    Template,
-    TemplateError,
-    TemplateFolder,
-    assets,
-    is_name,
-    join_names,
-    locate_file,
-    locating,
-    log,
-    quoted,
-    read_regular,
-    read_text,
-    suggest_name,
-    task_yaml,
-)
+from meta_eval.sockets import ConfigError, locating, log, read_regular
 
 
 @dataclass(frozen=True, slots=True)

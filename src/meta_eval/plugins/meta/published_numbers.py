@@ -8,21 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from meta_eval.base.display import quoted
+from meta_eval.pack.manifest import KnownGapEntry, ReferenceScoreEntry
+from meta_eval.pack.templates.spec import PublishedMetric, Template
 from meta_eval.plugins.meta import catalog
 from meta_eval.plugins.meta.catalog.dataset_names import Identity
 from meta_eval.plugins.meta.source.dataset import EvalsDataset
 from meta_eval.plugins.meta.source.rows import SourceRow, read_rows
 from meta_eval.plugins.meta.thresholds import SAME_PUBLISHED
-from meta_eval.sockets import (
-    DataError,
-    KnownGapEntry,
-    PublishedMetric,
-    ReferenceScoreEntry,
-    SourceError,
-    Template,
-    log,
-    quoted,
-)
+from meta_eval.sockets import DataError, SourceError, log
 
 # Averaging by the tags of the metrics subset, such as ``macro_avg/acc``.
 _AVERAGING = {"macro_avg": "macro", "micro_avg": "micro", "average": "micro"}

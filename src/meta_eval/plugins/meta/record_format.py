@@ -12,6 +12,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
+from meta_eval.base.logs import report_progress
+from meta_eval.base.pack_names import join_names
+from meta_eval.base.thresholds import NAMED
+from meta_eval.pack.config import Config, ValuePlace
+from meta_eval.pack.manifest import OriginalEntry
+from meta_eval.pack.pack_options import TEMPLATES
+from meta_eval.pack.templates.spec import Variant
+from meta_eval.pack.templates.template_folder import TemplateFolder
 from meta_eval.plugins.meta import catalog
 from meta_eval.plugins.meta.catalog.dataset_names import SAMPLE, Identity, is_other_family, parse_variant
 from meta_eval.plugins.meta.config_keys import MetaKeys
@@ -22,25 +30,7 @@ from meta_eval.plugins.meta.task_docs import read_docs
 from meta_eval.plugins.meta.task_preparation import MetaContext, prepare_task
 from meta_eval.plugins.meta.task_selection import Selection, find_withheld_tasks, select_tasks
 from meta_eval.plugins.meta.templates import add_shipped_templates, open_templates
-from meta_eval.sockets import (
-    GUESS,
-    NAMED,
-    TEMPLATES,
-    CandidateTask,
-    Config,
-    ConfigError,
-    OriginalEntry,
-    Place,
-    PrepareContext,
-    RecordFormat,
-    TaskSource,
-    TemplateFolder,
-    ValuePlace,
-    Variant,
-    join_names,
-    log,
-    report_progress,
-)
+from meta_eval.sockets import GUESS, CandidateTask, ConfigError, Place, PrepareContext, RecordFormat, TaskSource, log
 
 
 class MetaFormat(RecordFormat):

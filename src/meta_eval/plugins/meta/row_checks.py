@@ -14,8 +14,11 @@ from itertools import chain
 from operator import itemgetter
 from typing import Any
 
+from meta_eval.base.errors import suggest_name
+from meta_eval.base.hashing import hash_text
+from meta_eval.harness.families import list_bos_tokens, remove_bos
 from meta_eval.plugins.meta.source.rows import RowPlace, SourceRow
-from meta_eval.sockets import DataError, hash_text, list_bos_tokens, remove_bos, suggest_name
+from meta_eval.sockets import DataError
 
 
 @dataclass(slots=True)

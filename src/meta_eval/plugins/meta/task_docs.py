@@ -16,6 +16,14 @@ from pathlib import Path, PurePosixPath
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from meta_eval.base.display import quoted
+from meta_eval.base.errors import TemplateError
+from meta_eval.base.inputs import describe_error
+from meta_eval.base.isolation import isolate_code
+from meta_eval.base.logs import report_progress
+from meta_eval.pack.doc_table import begin_parquet, have_one_layout, make_column, make_table
+from meta_eval.pack.templates.spec import Template
+from meta_eval.pack.templates.template_folder import locate_file
 from meta_eval.plugins.meta.doc_checks import check_docs
 from meta_eval.plugins.meta.doc_clusters import cluster_docs
 from meta_eval.plugins.meta.joins import JOINS
@@ -24,23 +32,7 @@ from meta_eval.plugins.meta.joins.original_reader import Originals
 from meta_eval.plugins.meta.row_checks import CheckedRows, check_rows
 from meta_eval.plugins.meta.source.dataset import EvalsDataset
 from meta_eval.plugins.meta.source.rows import RowPlace, SourceRow, read_rows
-from meta_eval.sockets import (
-    DataError,
-    Template,
-    TemplateError,
-    UserError,
-    begin_parquet,
-    describe_error,
-    have_one_layout,
-    isolate_code,
-    locate_file,
-    locating,
-    make_column,
-    make_table,
-    quoted,
-    read_regular,
-    report_progress,
-)
+from meta_eval.sockets import DataError, UserError, locating, read_regular
 
 if TYPE_CHECKING:
     import pyarrow as pa

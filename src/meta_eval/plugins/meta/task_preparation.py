@@ -7,6 +7,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from meta_eval.base import assets
+from meta_eval.base.hashing import hash_bytes
+from meta_eval.base.inputs import read_text
+from meta_eval.pack.doc_table import encode_parquet
+from meta_eval.pack.manifest import JoinEntry, ReferenceScoreEntry, TaskEntry, TextDifferenceEntry
+from meta_eval.pack.prepared_task import measure_length
+from meta_eval.pack.punkt import INSTRUCTIONS, need_punkt
+from meta_eval.pack.records.next_token import score_by_next_token
+from meta_eval.pack.templates import task_yaml
+from meta_eval.pack.templates.checks import check_functions
+from meta_eval.pack.templates.spec import Template
+from meta_eval.pack.templates.template_folder import TemplateFolder, locate_file
 from meta_eval.plugins.meta.catalog.grader_validation import find_trust
 from meta_eval.plugins.meta.choice_tokens import add_choice_tokens, needs_choice_tokens
 from meta_eval.plugins.meta.joins.join import Joined
@@ -16,30 +28,7 @@ from meta_eval.plugins.meta.row_checks import describe_warning
 from meta_eval.plugins.meta.source.dataset import EvalsDataset
 from meta_eval.plugins.meta.source.rows import SourceRow
 from meta_eval.plugins.meta.task_docs import TaskDocs, read_docs
-from meta_eval.sockets import (
-    INSTRUCTIONS,
-    JoinEntry,
-    PrepareContext,
-    PreparedTask,
-    ReferenceScoreEntry,
-    TaskEntry,
-    Template,
-    TemplateFolder,
-    TextDifferenceEntry,
-    assets,
-    check_functions,
-    encode_parquet,
-    hash_bytes,
-    locate_file,
-    locating,
-    log,
-    measure_length,
-    need_punkt,
-    read_regular,
-    read_text,
-    score_by_next_token,
-    task_yaml,
-)
+from meta_eval.sockets import PrepareContext, PreparedTask, locating, log, read_regular
 
 if TYPE_CHECKING:
     pass

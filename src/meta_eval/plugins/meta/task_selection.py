@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from meta_eval.base import assets
+from meta_eval.base.errors import suggest_name
+from meta_eval.base.pack_names import expand_patterns, split_excluded
+from meta_eval.pack.templates.spec import Template
+from meta_eval.pack.templates.template_folder import TemplateFolder
 from meta_eval.plugins.meta.source.dataset import EvalsDataset
-from meta_eval.sockets import (
-    ConfigError,
-    Template,
-    TemplateFolder,
-    assets,
-    expand_patterns,
-    log,
-    split_excluded,
-    suggest_name,
-)
+from meta_eval.sockets import ConfigError, log
 
 
 @dataclass(frozen=True, slots=True)

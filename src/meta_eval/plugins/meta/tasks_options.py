@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import MISSING, dataclass
 from pathlib import Path
 
-from meta_eval.sockets import TEMPLATES, Options, option
+from meta_eval.pack.pack_options import TEMPLATES
+from meta_eval.sockets import Options, option
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,28 +10,20 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from meta_eval.base.inputs import expand_home, read_text
+from meta_eval.cli import options
+from meta_eval.cli.console import make_result_console
+from meta_eval.pack.pack_options import TEMPLATES
+from meta_eval.pack.records.format_registry import find_format
 from meta_eval.plugins.meta.tasks_options import ListOptions, NewTaskOptions
-from meta_eval.sockets import (
-    TEMPLATES,
-    ConfigError,
-    Place,
-    err,
-    expand_home,
-    find_format,
-    locating,
-    make_result_console,
-    options,
-    plural,
-    print_result,
-    read_text,
-)
+from meta_eval.sockets import ConfigError, Place, err, locating, plural, print_result
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from meta_eval.pack.templates.template_folder import TemplateFolder
     from meta_eval.plugins.meta.listing import TaskLine
     from meta_eval.plugins.meta.source.dataset import EvalsDataset
-    from meta_eval.sockets import TemplateFolder
 
 app = typer.Typer(
     help="List the tasks (the default), show a task, or start a new one.\n\nExample: meta-eval tasks show meta_ifeval",
@@ -169,7 +161,7 @@ def _refuse_run(place: Place) -> None:
 
 def _visible(prompt: str) -> Text:
     """Highlight special tokens."""
-    from meta_eval.sockets import list_families
+    from meta_eval.harness.families import list_families
 
     text = Text(prompt)
     text.highlight_words([token for family in list_families() for token in family.tokens], "reverse")

@@ -8,18 +8,13 @@ from __future__ import annotations
 
 from pathlib import Path, PurePosixPath
 
+from meta_eval.base import assets
+from meta_eval.base.errors import TemplateError, suggest_name
+from meta_eval.pack.pack_options import TEMPLATES
+from meta_eval.pack.templates.recipe_folder import find_recipe
+from meta_eval.pack.templates.template_folder import TemplateFolder, read_templates
 from meta_eval.plugins.meta.joins import JOINS
-from meta_eval.sockets import (
-    TEMPLATES,
-    TemplateError,
-    TemplateFolder,
-    assets,
-    find_recipe,
-    log,
-    read_regular,
-    read_templates,
-    suggest_name,
-)
+from meta_eval.sockets import log, read_regular
 
 
 def read_shipped_templates() -> TemplateFolder:
@@ -56,7 +51,7 @@ def read_meta_templates(root: Path) -> TemplateFolder:
     """Read every template below a folder.
 
     Raises:
-        TemplateError: As in `meta_eval.sockets.read_templates`, a template names an unknown join, or the folder is that
+        TemplateError: As in `template_folder.read_templates`, a template names an unknown join, or the folder is that
             of Meta's recipe, or a mixture of those with ours.
     """
     try:

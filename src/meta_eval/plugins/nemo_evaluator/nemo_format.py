@@ -7,29 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
+from meta_eval.base.inputs import format_json
+from meta_eval.pack.records.log_entries import read_log_lines, to_number
 from meta_eval.sockets import (
     SURE,
     DataError,
+    FoundLog,
     LogEntry,
+    LogFormat,
     LoggedAnswer,
     LoggedTask,
-    LogRecord,
     Place,
-    Record,
-    RecordFormat,
     SourceError,
-    TaskOutput,
-    choose_runs,
     find_logs,
-    format_json,
-    make_task_name,
     peek_log,
     read_log,
-    read_log_lines,
-    to_number,
 )
 
 RESULTS = "results.jsonl"
@@ -70,7 +66,7 @@ class _Bundle:
         return self.head.find_time("timestamp")
 
 
-class NemoFormat(RecordFormat):
+class NemoFormat(LogFormat):
     """Bundles of NeMo Evaluator. A benchmark is a task."""
 
     name = "nemo_evaluator"
@@ -84,18 +80,8 @@ class NemoFormat(RecordFormat):
     def detect(self, place: Place) -> float:
         return SURE if _find_results(place) or find_logs(place, _is_progress) else 0
 
-    def open_run(self, place: Place, run: str | None, names: Sequence[str]) -> Record:
-        bundles = _open_bundles(place)
-        runs: dict[str, list[TaskOutput]] = {}
-        for number, bundle in enumerate(bundles):
-            runs.setdefault(make_task_name(bundle.name), []).append(
-                TaskOutput(bundle.name, bundle.time or "", samples=Path(str(number)))
-            )
-        chosen = choose_runs(runs, run, names, place.name)
-        return LogRecord(place.name, [_read_task(bundles[int(str(output.samples))]) for output in chosen.values()])
-
-    def open_runs(self, place: Place) -> Sequence[Record]:
-        return [LogRecord(place.name, [_read_task(bundle)]) for bundle in _open_bundles(place)]
+    def list_logs(self, place: Place) -> Sequence[FoundLog]:
+        return [FoundLog(one.name, partial(_read_task, one), one.time or "") for one in _open_bundles(place)]
 
 
 def _find_results(place: Place) -> dict[str, Path]:

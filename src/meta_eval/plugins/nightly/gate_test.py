@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from meta_eval.sockets import TextView, UserError, api
+from meta_eval import api
+from meta_eval.reports.views import TextView
+from meta_eval.sockets import UserError
 
 if TYPE_CHECKING:
-    from meta_eval.sockets import Report
+    from meta_eval.reports.report import Report
 
 
 class GateError(Exception):

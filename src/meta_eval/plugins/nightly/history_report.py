@@ -5,30 +5,17 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from meta_eval.base.thresholds import NAMED
 from meta_eval.plugins.nightly.history_alarm import PLANNED_RUNS, Chart, DocFlips, HistoryJudgement
-from meta_eval.plugins.nightly.run_chart import ENOUGH_RUNS
-from meta_eval.plugins.nightly.run_plot import draw_run_plot
-from meta_eval.sockets import (
-    NAMED,
-    NONE,
-    Column,
-    Document,
-    Fact,
-    Figure,
-    Item,
-    Listing,
-    Row,
-    RunProvenance,
-    Section,
-    Table,
-    Verdict,
-    format_count,
-    format_percent,
-    plural,
-)
+from meta_eval.plugins.nightly.run_chart import ENOUGH_RUNS, ChartPoint
+from meta_eval.plugins.nightly.run_history import PastRun
+from meta_eval.reports.document import Fact, Figure, RunProvenance, Verdict
+from meta_eval.reports.plot import Mark, Plot, Tick
+from meta_eval.reports.text import NONE, format_count, format_percent
+from meta_eval.sockets import Column, Document, Item, Listing, Row, Section, Table, plural
 
 SCHEMA_VERSION = 1
 
@@ -46,9 +33,6 @@ _HASHES = (
     "(samples_TASK_….jsonl): the doc_id of the line is its number."
 )
 
-# Where the template and the style of plots are.
-_PACKAGE = "meta_eval.plugins.nightly"
-
 
 @dataclass(frozen=True, slots=True)
 class HistoryReport:
@@ -60,8 +44,9 @@ class HistoryReport:
     folder: str
     """The history."""
 
-    rate: str
-    """The rate of false alarms, in the user's words."""
+    false_alarms: float
+    runs_a_year: int
+    """The rate of false alarms: so many a year, of so many runs."""
 
     drop: float
     """The drop that docs and runs are planned for, from 0 to 1."""
@@ -126,7 +111,8 @@ class HistoryReport:
             "document_type": "history",
             "outcome": judgement.outcome,
             "summary": self.summary,
-            "false_alarms": self.rate,
+            "false_alarms": self.false_alarms,
+            "runs_a_year": self.runs_a_year,
             "runs": [run.model_dump(exclude={"tasks", "format", "version"}) for run in judgement.runs],
             "charts": [_chart_json(chart) for chart in judgement.charts],
             "notes": list(judgement.notes),
@@ -160,7 +146,6 @@ def make_history_document(report: HistoryReport) -> Document:
     return Document(
         "history", newest.model or "History", judgement.outcome, report.summary, _verdict(report),
         tuple(_sections(report)), runs, (), judgement.notes, report.exit_code, report, heading="History",
-        style=f"{_PACKAGE}:history.css",
     )  # fmt: skip
 
 
@@ -171,20 +156,21 @@ def _verdict(report: HistoryReport) -> Verdict:
     facts = [Fact(f"score of {chart.name}", format_percent(newest.score))]
     if newest.mean is not None:
         facts.append(Fact("mean of the runs before", format_percent(newest.mean)))
-    facts += [Fact("runs", format_count(len(judgement.runs))), Fact("false alarms", report.rate)]
+    facts.append(Fact("runs", format_count(len(judgement.runs))))
+    of_runs = f"of {format_count(report.runs_a_year)} runs"
+    facts.append(Fact("false alarms", f"{report.false_alarms:g} a year", detail=of_runs))
     reasons = tuple(clause for chart in judgement.charts if (clause := report.describe_alarm(chart)))
     named = (*reasons, *filter(None, (judgement.other_model,))) if reasons else (report.summary,)
     return Verdict(judgement.outcome, facts=tuple(facts), reasons=named)
 
 
 def _sections(report: HistoryReport) -> Iterator[Section]:
-    tables = (_chart_table(report), _run_table(report))
+    charts = _chart_table(report)
+    yield Section("charts", charts.title, "Tasks", (charts,))
+    runs = _run_table(report, report.judgement.charts[0])
     alarmed = [chart for chart in report.judgement.charts if chart.is_alarmed] or report.judgement.charts[:1]
-    plots = [
-        Figure("runs", draw_run_plot(chart, report.judgement.runs), package=_PACKAGE) for chart in alarmed[:_PLOTS]
-    ]
-    yield Section("charts", tables[0].title, "Tasks", (*plots, tables[0]))
-    yield Section("runs", tables[1].title, "Runs", (tables[1],))
+    plots = [Figure("plot", _draw_runs(_run_table(report, chart))) for chart in alarmed[:_PLOTS]]
+    yield Section("runs", runs.title, "Runs", (*plots, replace(runs, views=("json", "markdown", "terminal"))))
     unsteady = [
         Item((chart.name,), _name_docs(chart.flips))
         for chart in report.judgement.charts
@@ -238,35 +224,47 @@ def _chart_table(report: HistoryReport) -> Table[Chart]:
 
 @dataclass(frozen=True, slots=True)
 class _RunRow:
-    name: str
-    model: str
-    score: float | None
-    state: str
+    run: PastRun
+    point: ChartPoint | None
 
 
-def _run_table(report: HistoryReport) -> Table[_RunRow]:
-    judgement = report.judgement
-    chart = judgement.charts[0]
+def _run_table(report: HistoryReport, chart: Chart) -> Table[_RunRow]:
+    runs = report.judgement.runs
     by_run = dict(zip(chart.runs, chart.points, strict=True))
-    rows = []
-    for place, run in list(enumerate(judgement.runs))[-SHOWN:][::-1]:
-        point = by_run.get(place)
-        shown = _RunRow(
-            run.name, run.engine or NONE, point.score if point else None, point.state if point else "left out"
-        )
-        rows.append(Row(run.time[:16].replace("T", " "), shown))
+    shown = [_RunRow(run, by_run.get(place)) for place, run in enumerate(runs)][-SHOWN:][::-1]
+    rows = tuple(Row(row.run.time[:16].replace("T", " "), row) for row in shown)
     columns: tuple[Column[_RunRow], ...] = (
-        Column("name", "of", lambda row: row.name or None, str, words=True),
-        Column("engine", "engine", lambda row: row.model, str, words=True, headings={"terminal": ""}),
-        Column("score", chart.name, lambda row: row.score, format_percent),
-        Column("state", "state", lambda row: row.state, str, words=True),
+        Column("name", "of", lambda row: row.run.name or None, str, words=True),
+        Column("engine", "engine", lambda row: row.run.engine or NONE, str, words=True, headings={"terminal": ""}),
+        Column("score", chart.name, lambda row: row.point.score if row.point else None, format_percent),
+        Column("state", "state", lambda row: row.point.state if row.point else "left out", str, words=True),
     )
-    title = (
-        "All runs, newest first"
-        if len(judgement.runs) <= SHOWN
-        else f"The newest {SHOWN} of {len(judgement.runs)} runs"
-    )
-    return Table("runs", title, columns, tuple(rows), first="run (UTC)")
+    title = "All runs, newest first" if len(runs) <= SHOWN else f"The newest {SHOWN} of {len(runs)} runs"
+    return Table("runs", title, columns, rows, first="run (UTC)")
+
+
+def _draw_runs(table: Table[_RunRow]) -> Plot | None:
+    """The score of each run beside the mean of the runs before it; None with a single run."""
+    points = [row.subject.point for row in table.rows if row.subject.point]
+    if len(points) < 2:
+        return None
+    values = [value for point in points for value in (point.score, point.mean) if value is not None]
+    room = max(max(values) - min(values), 0.02) / 8
+    low, high = max(0.0, min(values) - room), min(1.0, max(values) + room)
+
+    def at(score: float) -> float:
+        return round(100 * (score - low) / (high - low), 2)
+
+    def mark(row: Row[_RunRow]) -> Mark:
+        point = row.subject.point
+        if point is None:
+            return Mark(row)
+        x, mean = at(point.score), at(point.score if point.mean is None else point.mean)
+        return Mark(row, x, min(x, mean), max(x, mean))
+
+    ticks = tuple(Tick(at(score), f"{100 * score:.1f}") for score in (low, (low + high) / 2, high))
+    line = "from the score to the mean of the runs before"
+    return Plot(table, tuple(map(mark, table.rows)), ticks, None, "percent", line, nothing="left out")
 
 
 def _format_points(share: float) -> str:

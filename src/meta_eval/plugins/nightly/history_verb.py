@@ -7,17 +7,10 @@ from pathlib import Path
 
 import typer
 
-from meta_eval.sockets import (
-    OutputError,
-    check_outputs,
-    err,
-    options,
-    plural,
-    print_result,
-    show_result,
-    warn,
-    write_document,
-)
+from meta_eval.base.outputs import OutputError, check_outputs
+from meta_eval.cli import options
+from meta_eval.cli.console import warn
+from meta_eval.sockets import err, plural, print_result, show_result, write_document
 
 app = typer.Typer(
     help="Keep the verdicts of past runs, and judge the newest run by all of them.\n\n"
@@ -72,11 +65,11 @@ def add(
 def check(
     folder: Path = _FOLDER,
     *,
-    false_alarms: str = typer.Option(
-        "once a year at one run a night",
-        "--false-alarms",
-        metavar="WORDS",
-        help="How often a false alarm is acceptable.",
+    false_alarms: float = typer.Option(
+        1.0, "--false-alarms", metavar="N", min=1e-3, max=1e6, help="So many false alarms a year are acceptable."
+    ),
+    runs_a_year: int = typer.Option(
+        365, "--runs-a-year", metavar="N", min=1, max=10**9, help="Number of runs a year: 365 at one a night."
     ),
     drop: float = typer.Option(
         2.0, "--drop", metavar="POINTS", min=0.01, max=99.0, help="The drop that docs and runs are planned for."
@@ -90,14 +83,14 @@ def check(
 
     Exit codes: 0 no alarm, 1 alarm, 2 an error that you can fix, 3 too few runs.
 
-    Example: meta-eval history check --false-alarms "twice a year at ten runs a day"
+    Example, for twice a year at ten runs a day: meta-eval history check --false-alarms 2 --runs-a-year 3650
     """
     from meta_eval.plugins.nightly.history_alarm import judge_history, read_alarm_rate
     from meta_eval.plugins.nightly.history_report import HistoryReport
     from meta_eval.plugins.nightly.run_history import read_history
-    from meta_eval.sockets import choose_views
+    from meta_eval.reports.views import choose_views
 
-    runs_per_alarm = read_alarm_rate(false_alarms)
+    runs_per_alarm = read_alarm_rate(false_alarms, runs_a_year)
     views = choose_views("history", view, {"html": html, "markdown": markdown})
     check_outputs((path for path, _ in views), (folder,))
     for path, _ in views:
@@ -106,7 +99,7 @@ def check(
                 "would be read as a run of the history", where=str(path), hint="Write it into another folder"
             )
     judgement = judge_history(read_history(folder), runs_per_alarm)
-    report = HistoryReport(judgement, str(folder), false_alarms, drop / 100)
+    report = HistoryReport(judgement, str(folder), false_alarms, runs_a_year, drop / 100)
     document = report.document()
     write_document(document, views)
     show_result(document, as_json=as_json)

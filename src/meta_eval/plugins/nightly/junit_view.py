@@ -7,7 +7,10 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar
 from xml.etree.ElementTree import Element, SubElement, tostring
 
-from meta_eval.sockets import CandidatesReport, Document, Report, View, text
+from meta_eval.reports import text
+from meta_eval.reports.candidates import CandidatesReport
+from meta_eval.reports.report import Report
+from meta_eval.sockets import Document, View
 
 # What XML 1.0 cannot hold, not even escaped.
 _UNHELD = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

@@ -18,21 +18,15 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from meta_eval.sockets import (
-    MAX_FILE,
-    Run,
-    TaskRun,
-    UserError,
-    compute_scores,
-    describe_error,
-    find_verdict_metric,
-    hash_json,
-    parse_json,
-    parse_time,
-    read_any_run,
-    read_regular,
-    replace_file,
-)
+from meta_eval.base.hashing import hash_json
+from meta_eval.base.inputs import MAX_FILE, describe_error
+from meta_eval.base.outputs import replace_file
+from meta_eval.harness.lm_eval_run import Run, TaskRun
+from meta_eval.harness.output_index import parse_time
+from meta_eval.harness.scores import compute_scores
+from meta_eval.judge.pair import find_verdict_metric
+from meta_eval.pack.records.record_runs import read_any_run
+from meta_eval.sockets import UserError, parse_json, read_regular
 
 FORMAT: Final = "meta-eval history"
 VERSION: Final = 1

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtri, stdtrit
 
+from meta_eval.base.thresholds import POWER
 from meta_eval.plugins.nightly.run_history import PastRun
-from meta_eval.sockets import POWER, ConfigError
+from meta_eval.sockets import ConfigError
 
 # Runs that a threshold needs.
 FEWEST_RUNS = 5

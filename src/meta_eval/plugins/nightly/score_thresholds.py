@@ -1,10 +1,8 @@
 """Thresholds on scores, as vLLM's CI writes them, and the gate that takes their place.
 
 A file of ``.buildkite/lm-eval-harness/configs`` of vLLM, or of ``test/lm_eval_configs`` of SGLang, names tasks with
-metrics and a score each, and a relative tolerance. Its test fails if a score is below ``value * (1 - rtol)``. A file of
-``tests/evals/gsm8k/configs`` of vLLM has ``accuracy_threshold``, ``num_questions`` and, in shares of 1, ``tolerance``.
-Its test fails if the accuracy is below the threshold by more than that. Two runs of one model differ, because docs
-flip. A loss adds its own variance: which docs are lost is chance too.
+metrics and a score each, and a relative tolerance. Its test fails if a score is below ``value * (1 - rtol)``. Two runs
+of one model differ, because docs flip. A loss adds its own variance: which docs are lost is chance too.
 """
 
 from __future__ import annotations
@@ -17,23 +15,18 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from meta_eval.sockets import (
-    MARGIN,
-    PLANNED_FLIPS,
-    POWER,
-    ConfigError,
-    chance_of_change,
-    describe_wrong_value,
-    one_line,
-    read_yaml,
-)
+from meta_eval.base.display import one_line
+from meta_eval.base.errors import describe_wrong_value
+from meta_eval.base.thresholds import MARGIN, PLANNED_FLIPS, POWER
+from meta_eval.base.yaml_files import read_yaml
+from meta_eval.sockets import ConfigError
+from meta_eval.stats.identical import chance_of_change
 
 # The most docs of a task: more than any benchmark has.
 MOST_DOCS = 10**7
 
-# vLLM's and SGLang's relative tolerance where a file names none, and vLLM's absolute one.
+# vLLM's and SGLang's relative tolerance where a file names none.
 DEFAULT_RTOL = 0.08
-DEFAULT_TOLERANCE = 0.08
 
 # Docs that a product of decimals may be off by; and how exactly a drop is found.
 _ROUNDING, _STEP = 1e-6, 1e-5
@@ -59,16 +52,6 @@ class _Task(BaseModel):
 
     name: Annotated[str, Field(min_length=1, max_length=200)]
     metrics: Annotated[list[_Metric], Field(min_length=1)]
-
-
-class _Accuracy(BaseModel):
-    """vLLM's own script for GSM8K."""
-
-    model_config = ConfigDict(extra="ignore", protected_namespaces=())
-
-    accuracy_threshold: Annotated[float, Field(ge=_LEAST, le=1)]
-    num_questions: Annotated[int, Field(gt=0, le=MOST_DOCS)] | None = None
-    tolerance: Annotated[float, Field(ge=_LEAST, lt=1)] = DEFAULT_TOLERANCE
 
 
 class _File(BaseModel):
@@ -144,10 +127,6 @@ def read_thresholds(path: Path, docs: int | None = None) -> list[ScoreThreshold]
     """
     tree = read_yaml(path, error=ConfigError, hint=_HINT).tree
     try:
-        if isinstance(tree, dict) and "accuracy_threshold" in tree and "tasks" not in tree:
-            of = _Accuracy.model_validate(tree)
-            tolerance = min(of.tolerance, of.accuracy_threshold)
-            return [ScoreThreshold("gsm8k", "accuracy", of.accuracy_threshold, tolerance, docs or of.num_questions)]
         content = _File.model_validate(tree)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]

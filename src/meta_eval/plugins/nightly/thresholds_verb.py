@@ -7,7 +7,9 @@ from pathlib import Path
 
 import typer
 
-from meta_eval.sockets import MARGIN, PLANNED_FLIPS, ConfigError, err, print_result, replace_file
+from meta_eval.base.outputs import replace_file
+from meta_eval.base.thresholds import MARGIN, PLANNED_FLIPS
+from meta_eval.sockets import ConfigError, err, print_result
 
 _TARGET = Path("gate.yaml")
 

@@ -11,9 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
+from meta_eval.base.hashing import hash_json
+from meta_eval.base.inputs import format_json
+from meta_eval.pack.records.log_entries import parse_log, read_log_lines
+from meta_eval.pack.records.log_format import choose_by_model
 from meta_eval.sockets import (
     SURE,
-    ConfigError,
     LogEntry,
     LoggedAnswer,
     LoggedTask,
@@ -23,12 +26,8 @@ from meta_eval.sockets import (
     RecordFormat,
     SourceError,
     find_logs,
-    format_json,
-    hash_json,
-    parse_log,
     peek_log,
     read_log,
-    read_log_lines,
 )
 
 # What promptfoo says of a result that is no verdict: the provider failed.
@@ -58,7 +57,7 @@ _GRADED = {
 class _Provider:
     """A provider's results in a file."""
 
-    name: str
+    model: str
     file: str | None
     time: str | None
     rows: list[LogEntry] = field(default_factory=list)
@@ -83,19 +82,11 @@ class PromptfooFormat(RecordFormat):
         return SURE if find_logs(place, is_results) else 0
 
     def open_run(self, place: Place, run: str | None, names: Sequence[str]) -> Record:  # noqa: ARG002
-        found = _read_providers(place)
-        fitting = [one for one in found if run is None or run in one.name or (one.time or "").startswith(run)]
-        if len(fitting) != 1:
-            listed = ", ".join(sorted({one.name for one in fitting or found})[:6])
-            raise ConfigError(
-                f"holds {len(fitting) or 'no'} runs" + (f" of {run!r}" if run else ""), where=place.name,
-                hint=f"Choose a provider: `evals_run: NAME` for a pack, FILE#NAME for a comparison. There are {listed}",
-            )  # fmt: skip
-        return _make_record(place, fitting[0])
+        return _make_record(place, choose_by_model(_read_providers(place), run, place.name))
 
     def open_runs(self, place: Place) -> Sequence[Record]:
         found = _read_providers(place)
-        if len({one.name for one in found}) > 1:
+        if len({one.model for one in found}) > 1:
             return [self.open_run(place, None, ())]
         return [_make_record(place, one) for one in found]
 
@@ -200,7 +191,7 @@ def _read_rates(summary: LogEntry, provider: _Provider) -> dict[str, float]:
     for prompt in summary.find_entries("prompts"):
         metrics = prompt.find_entry("metrics")
         passed, failed = metrics.find_count("testPassCount"), metrics.find_count("testFailCount")
-        if prompt.tree.get("provider") == provider.name and passed is not None and failed is not None:
+        if prompt.tree.get("provider") == provider.model and passed is not None and failed is not None:
             label = str(prompt.tree.get("label"))
             if passed + failed and label not in rates:
                 rates[label] = passed / (passed + failed)
@@ -219,7 +210,7 @@ def _make_record(place: Place, provider: _Provider) -> LogRecord:
                 name=name,
                 answers=_read_answers(rows),
                 harness="promptfoo",
-                model=provider.name,
+                model=provider.model,
                 time=provider.time,
                 file=provider.file,
                 generation=provider.generation,

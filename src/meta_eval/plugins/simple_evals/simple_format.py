@@ -9,31 +9,27 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from meta_eval.base.hashing import hash_json
+from meta_eval.base.inputs import describe_error, format_json
+from meta_eval.pack.records.log_entries import to_number
 from meta_eval.sockets import (
     SURE,
     DataError,
+    FoundLog,
     LogEntry,
+    LogFormat,
     LoggedAnswer,
     LoggedTask,
-    LogRecord,
     Place,
-    Record,
-    RecordFormat,
     SourceError,
-    TaskOutput,
-    choose_runs,
-    describe_error,
     find_logs,
-    format_json,
-    hash_json,
-    make_task_name,
     peek_log,
     read_log,
     read_regular,
-    to_number,
 )
 
 # The names of simple-evals' evals. What follows in a file's name is the model, and the time.
@@ -55,7 +51,7 @@ _MOST_BYTES = 2**29
 _LINE = re.compile(r"<p>(Correct Answer|Extracted Answer|Score): ")
 
 
-class SimpleFormat(RecordFormat):
+class SimpleFormat(LogFormat):
     """Results of simple-evals. A file is a task."""
 
     name = "simple_evals"
@@ -64,18 +60,10 @@ class SimpleFormat(RecordFormat):
     def detect(self, place: Place) -> float:
         return SURE if find_results(place) else 0
 
-    def open_run(self, place: Place, run: str | None, names: Sequence[str]) -> Record:
+    def list_logs(self, place: Place) -> Sequence[FoundLog]:
         files = find_results(place)
-        runs: dict[str, list[TaskOutput]] = {}
-        for file in files:
-            task, _, time = split_name(file)
-            runs.setdefault(make_task_name(task), []).append(TaskOutput(task, time or "", samples=Path(file)))
-        chosen = choose_runs(runs, run, names, place.name)
-        return LogRecord(place.name, [_read_task(place, str(output.samples), files) for output in chosen.values()])
-
-    def open_runs(self, place: Place) -> Sequence[Record]:
-        files = find_results(place)
-        return [LogRecord(place.name, [_read_task(place, file, files)]) for file in files]
+        named = [(file, *split_name(file)) for file in files]
+        return [FoundLog(task, partial(_read_task, place, file, files), time or "") for file, task, _, time in named]
 
 
 def find_results(place: Place) -> dict[str, Path]:

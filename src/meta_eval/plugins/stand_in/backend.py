@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from meta_eval.sockets import Backend, Settings, load_class
+from meta_eval.pack.backends.base import load_class
+from meta_eval.sockets import Backend, Settings
 
 # What results name as their engine.
 ENGINE = "the record"

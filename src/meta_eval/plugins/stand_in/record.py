@@ -8,7 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from meta_eval.sockets import Answer, Request, cut_at_stop, hash_text, read_manifest, read_table
+from meta_eval.ask.request_kinds import cut_at_stop
+from meta_eval.base.hashing import hash_text
+from meta_eval.base.inputs import read_table
+from meta_eval.sockets import Answer, Request, read_manifest
 
 # The answer to a spoiled doc. Graders find nothing in it.
 SPOILED = "I do not know."

@@ -11,18 +11,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Self
 
+from meta_eval.ask.request_kinds import build_requests
+from meta_eval.base.logs import report_progress
+from meta_eval.harness.evaluator import Evaluator
+from meta_eval.pack.integrity import check_unchanged
 from meta_eval.plugins.stand_in.backend import ENGINE
 from meta_eval.plugins.stand_in.record import Record
-from meta_eval.sockets import (
-    BackendError,
-    ConfigError,
-    Evaluator,
-    build_requests,
-    check_unchanged,
-    parse_json,
-    read_manifest,
-    report_progress,
-)
+from meta_eval.sockets import BackendError, ConfigError, parse_json, read_manifest
 
 # Bytes of a body that is read. The longest prompts of Meta's datasets have under 1 MiB.
 _MOST = 64 << 20

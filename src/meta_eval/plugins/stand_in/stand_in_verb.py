@@ -7,7 +7,8 @@ from pathlib import Path
 
 import typer
 
-from meta_eval.sockets import err, options
+from meta_eval.cli import options
+from meta_eval.sockets import err
 
 
 def stand_in(

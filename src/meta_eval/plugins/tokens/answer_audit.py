@@ -27,6 +27,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from meta_eval.judge.decide import Sameness
 from meta_eval.plugins.tokens.answer_scores import TEMPERATURES, Numbers, ScoredDoc, weigh_docs
 from meta_eval.plugins.tokens.thresholds import (
     AUDIT_DEPTH_FLOOR,
@@ -42,15 +43,8 @@ from meta_eval.plugins.tokens.thresholds import (
     FIDELITY_LEVEL,
     FIDELITY_LEVEL_TEXT,
 )
-from meta_eval.sockets import (
-    Interval,
-    Mean,
-    Sameness,
-    bound_unseen,
-    count_for_unseen,
-    mean_of_tokens,
-    score_interval,
-)
+from meta_eval.stats import Interval, score_interval
+from meta_eval.stats.ratio import Mean, bound_unseen, count_for_unseen, mean_of_tokens
 
 # Resamples of docs for the interval of the temperature.
 _RESAMPLES = 400

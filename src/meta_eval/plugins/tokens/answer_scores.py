@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from meta_eval.judge.token_table import Forced
 from meta_eval.plugins.tokens.audit_fits import measure_fits
 from meta_eval.plugins.tokens.thresholds import (
     AUDIT_FOREIGN_NATS,
@@ -28,7 +29,6 @@ from meta_eval.plugins.tokens.thresholds import (
     OPENING_TOKENS,
     TIED_NATS,
 )
-from meta_eval.sockets import Forced
 
 Numbers = NDArray[np.float64]
 

@@ -7,15 +7,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from meta_eval.base.apart import apart
+from meta_eval.base.errors import documented
+from meta_eval.base.logs import Progress, display_logs
 from meta_eval.plugins.tokens.options import AuditOptions, FidelityOptions
-from meta_eval.sockets import ConfigError, Progress, apart, display_logs, documented
+from meta_eval.sockets import ConfigError
 
 if TYPE_CHECKING:
+    from meta_eval.judge.gate import Gate
+    from meta_eval.pack.config import Config
     from meta_eval.plugins.tokens.audit_report import AuditReport
     from meta_eval.plugins.tokens.fidelity_report import FidelityReport
     from meta_eval.plugins.tokens.perplexity_report import PerplexityReport
     from meta_eval.plugins.tokens.token_scoring import FidelityResult
-    from meta_eval.sockets import Config, Gate, RunSettings
+    from meta_eval.sockets import RunSettings
 
 
 @documented
@@ -61,7 +66,8 @@ def fidelity(
 
 def _find_pack(config: Config | Path | str | None, options: FidelityOptions) -> tuple[Path, RunSettings]:
     """The pack (prepared if none is named) and its settings."""
-    from meta_eval.sockets import check_scores, find_pack
+    from meta_eval.ask.client import check_scores
+    from meta_eval.ask.pipeline import find_pack
 
     check = check_scores if options.ask and not options.answers else None
     return find_pack(options.pack, config, options.overrides, edited=options.edited, check=check)
@@ -99,16 +105,11 @@ def fidelity_report(
     Raises:
         UserError: A table, the gate or the tokenizer cannot be read, or the tables cover different tokens.
     """
+    from meta_eval.judge.judging_options import JudgingOptions
+    from meta_eval.judge.token_table import find_choices_path, find_table, read_choices, read_tokens
+    from meta_eval.pack.prompt_lengths import find_tokenizer
     from meta_eval.plugins.tokens.evidence import find_rule
     from meta_eval.plugins.tokens.fidelity_build import build_fidelity_report
-    from meta_eval.sockets import (
-        JudgingOptions,
-        find_choices_path,
-        find_table,
-        find_tokenizer,
-        read_choices,
-        read_tokens,
-    )
 
     rules = find_rule(JudgingOptions(gate=gate).read_rules())
     if margin is not None:
@@ -124,7 +125,8 @@ def fidelity_report(
         raise ConfigError("no tokenizer.json of this model is on this machine", where=f"tokenizer {tokenizer}")
     baseline_table = None if baseline is None else find_table(Path(baseline))
     return build_fidelity_report(
-        path, baseline=baseline_table, noise=None if noise is None else find_table(Path(noise)), rule=rules,
+        path, baseline=baseline_table, noise=None if noise is None else find_table(Path(noise)), margin=rules.margin,
+        min_docs=rules.min_docs,
         tokenizer=tokenizer_file, exit_follows_decision=gate is not None,
     )  # fmt: skip
 
@@ -186,10 +188,12 @@ def audit(
     Raises:
         UserError: An error that the user can fix. Earlier scores are kept; the same call resumes.
     """
+    from meta_eval.base.pack_names import join_names
+    from meta_eval.judge.token_table import find_table, read_tokens
+    from meta_eval.pack.prompt_lengths import find_tokenizer
     from meta_eval.plugins.tokens.audit_build import build_audit_report
     from meta_eval.plugins.tokens.audit_report import name_place
     from meta_eval.plugins.tokens.endpoint_answers import score_endpoint_answers
-    from meta_eval.sockets import find_table, find_tokenizer, join_names, read_tokens
 
     chosen = (options or AuditOptions()).updated(**keywords)
     noise = None if chosen.noise is None else find_table(Path(chosen.noise))

@@ -31,11 +31,12 @@ def build_audit_report(
     Raises:
         UserError: A table cannot be read.
     """
+    from meta_eval.judge.token_table import read_tokens
     from meta_eval.plugins.tokens.answer_audit import judge_answers
     from meta_eval.plugins.tokens.answer_scores import Decoding, score_docs
     from meta_eval.plugins.tokens.audit_causes import count_prompts, find_causes
     from meta_eval.plugins.tokens.fidelity_text import describe_left_out
-    from meta_eval.sockets import plural, read_tokens
+    from meta_eval.sockets import plural
 
     def decode(ids: Sequence[int]) -> str:
         assert tokenizer is not None  # noqa: S101 (used only with one)

@@ -32,7 +32,8 @@ from meta_eval.plugins.tokens.thresholds import (
     FIDELITY_LEVEL,
     OPENING_STANDS_OUT,
 )
-from meta_eval.sockets import Interval, plural, score_interval
+from meta_eval.sockets import plural
+from meta_eval.stats import Interval, score_interval
 
 # Settings that leave out unlikely tokens, as a report names them.
 _NAMES = {"top_k": "a top_k", "top_p": "a top_p", "min_p": "a min_p"}
@@ -130,7 +131,7 @@ def _find_prompt(prompts: PromptCount) -> Iterator[AuditCause]:
     elif prompts.fewer >= AUDIT_OTHER_COUNT and prompts.fewer == prompts.other and prompts.distinct > 1:
         share = 100 * prompts.fewer
         text = f"a cut context: {share:.0f} % of its prompts have fewer tokens than the pack's"
-        yield make_cause("context", text, causes.START)
+        yield make_cause("context", text, causes.PROMPT)
     elif prompts.other >= AUDIT_OTHER_COUNT:
         share = 100 * prompts.other
         text = f"another prompt for some requests: {share:.0f} % of its prompts have other counts of tokens"

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meta_eval.plugins.tokens.thresholds import AUDIT_FIT, AUDIT_STRAY, FIDELITY_LEVEL
-from meta_eval.sockets import mean_of_tokens
+from meta_eval.stats.ratio import mean_of_tokens
 
 Numbers = NDArray[np.float64]
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any
 
+from meta_eval.judge.decide import SAMENESS_CODES, Sameness
 from meta_eval.plugins.tokens.answer_audit import AnswerFigures, GroupVerdict, find_outcome
 from meta_eval.plugins.tokens.answer_scores import TEMPERATURES
 from meta_eval.plugins.tokens.audit_causes import AuditCause, PromptCount
@@ -19,23 +20,10 @@ from meta_eval.plugins.tokens.fidelity_text import (
     name_task,
 )
 from meta_eval.plugins.tokens.thresholds import AUDIT_MOST_REGRET, FIDELITY_LEVEL_TEXT
-from meta_eval.sockets import (
-    SAMENESS_CODES,
-    Column,
-    Document,
-    Fact,
-    Interval,
-    Item,
-    Listing,
-    Row,
-    RunProvenance,
-    Sameness,
-    Section,
-    Table,
-    Verdict,
-    format_count,
-    plural,
-)
+from meta_eval.reports.document import Fact, RunProvenance, Verdict
+from meta_eval.reports.text import format_count
+from meta_eval.sockets import Column, Document, Item, Listing, Row, Section, Table, plural
+from meta_eval.stats import Interval
 
 SCHEMA_VERSION = 1
 

@@ -6,16 +6,12 @@ from pathlib import Path
 
 import typer
 
+from meta_eval.base.outputs import check_outputs
+from meta_eval.base.sigterm import interrupt_on_sigterm
+from meta_eval.cli import options
+from meta_eval.cli.steps import Log
 from meta_eval.plugins.tokens.options import AuditOptions
-from meta_eval.sockets import (
-    Log,
-    check_outputs,
-    err,
-    interrupt_on_sigterm,
-    options,
-    show_result,
-    write_document,
-)
+from meta_eval.sockets import err, show_result, write_document
 
 
 @options.spread_options()
@@ -39,8 +35,9 @@ def audit(
 
     Example: meta-eval audit answers.jsonl --pack work_dir --set backend=vllm --set model_name=my/model
     """
+    from meta_eval.ask.pipeline import Interrupted
     from meta_eval.plugins.tokens import api
-    from meta_eval.sockets import Interrupted, choose_views
+    from meta_eval.reports.views import choose_views
 
     views = choose_views("audit", view, {"html": html, "markdown": markdown})
     places = (chosen.pack, chosen.noise)

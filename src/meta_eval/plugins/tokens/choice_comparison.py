@@ -12,11 +12,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from meta_eval.base.thresholds import SAMENESS_MIN_DOCS
+from meta_eval.judge.token_table import Choices, Floats
 from meta_eval.plugins.tokens.comparison import TableComparison, compare_tables
 from meta_eval.plugins.tokens.table_pairing import Pair, PairingError
 from meta_eval.plugins.tokens.token_columns import AnswerRows, Columns
 from meta_eval.plugins.tokens.yardstick import Yardstick
-from meta_eval.sockets import SAMENESS_MIN_DOCS, Choices, Floats
 
 
 def compare_choices(

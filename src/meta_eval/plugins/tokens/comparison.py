@@ -30,6 +30,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from meta_eval.base.thresholds import SAMENESS_MIN_DOCS
+from meta_eval.judge.decide import Sameness
 from meta_eval.plugins.tokens.table_pairing import Pair
 from meta_eval.plugins.tokens.thresholds import (
     FIDELITY_ALPHA,
@@ -43,14 +45,8 @@ from meta_eval.plugins.tokens.thresholds import (
 )
 from meta_eval.plugins.tokens.token_columns import Vocabulary, find_copies, list_token_kinds
 from meta_eval.plugins.tokens.yardstick import DocDistances, Noise, Yardstick, measure_docs
-from meta_eval.sockets import (
-    SAMENESS_MIN_DOCS,
-    Interval,
-    Mean,
-    Sameness,
-    correct_by_holm,
-    mean_of_tokens,
-)
+from meta_eval.stats import Interval, correct_by_holm
+from meta_eval.stats.ratio import Mean, mean_of_tokens
 
 CHANGES = 20
 

@@ -12,23 +12,19 @@ from meta_eval.plugins.tokens.diagnosis_case import Case, ProbePair
 from meta_eval.plugins.tokens.probe_signatures import PROBE_SIGNATURES
 from meta_eval.plugins.tokens.table_pairing import Pair
 from meta_eval.plugins.tokens.table_signatures import TABLE_SIGNATURES
-from meta_eval.plugins.tokens.token_columns import Vocabulary
 
 # The first match is the finding.
 SIGNATURES = sorted((*PROBE_SIGNATURES, *TABLE_SIGNATURES), key=lambda signature: signature.precedence)
 
 
-def diagnose(
-    comparison: TableComparison, pair: Pair, vocabulary: Vocabulary | None = None, probing: ProbePair | None = None
-) -> Finding | None:
+def diagnose(comparison: TableComparison, pair: Pair, probing: ProbePair | None = None) -> Finding | None:
     """Find why the copy differs from the baseline; None if there is no finding.
 
     Args:
         comparison: The comparison.
         pair: The tables that were compared.
-        vocabulary: The tokenizer's. Without it, end tokens are unknown.
         probing: The probes of both; None unless both have probes, and then findings name more groups.
     """
-    case = Case(comparison, pair, vocabulary, probing)
+    case = Case(comparison, pair, probing)
     findings = (signature.check(case) for signature in SIGNATURES if signature.is_due(case))
     return next((finding for finding in findings if finding is not None), None)

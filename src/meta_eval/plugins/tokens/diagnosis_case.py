@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from meta_eval.plugins.tokens.causes import Finding
 from meta_eval.plugins.tokens.comparison import TableComparison
-from meta_eval.plugins.tokens.perturbations import ALONE, START
+from meta_eval.plugins.tokens.perturbations import ALONE
 from meta_eval.plugins.tokens.probe_table import Probed, Probes
 from meta_eval.plugins.tokens.table_pairing import Pair
-from meta_eval.plugins.tokens.thresholds import FIDELITY_LEVEL, MIN_PROBED_DOCS, MIN_UNREAD_DOCS
-from meta_eval.plugins.tokens.token_columns import Columns, Vocabulary
-from meta_eval.sockets import Mean
+from meta_eval.plugins.tokens.thresholds import FIDELITY_LEVEL, MIN_PROBED_DOCS
+from meta_eval.plugins.tokens.token_columns import Columns
+from meta_eval.stats.ratio import Mean
 
 Floats = NDArray[np.float64]
 Doc = tuple[str, int]
@@ -75,11 +75,6 @@ class ProbePair:
         return [probed for (_, _, name), probed in self._probes.items() if name == ALONE]
 
     @property
-    def knows_starts(self) -> bool:
-        """Whether the probes could show that starts of prompts are not read."""
-        return sum(name == START for *_, name in self._probes) >= MIN_UNREAD_DOCS
-
-    @property
     def is_enough(self) -> bool:
         """Whether faults of weights and of prompts can be separated."""
         return len(self.without_prompts) >= MIN_PROBED_DOCS
@@ -104,7 +99,6 @@ class Case:
     Args:
         comparison: The comparison.
         pair: The tables that were compared.
-        vocabulary: The tokenizer's. Without it, end tokens are unknown.
         probing: The probes of both; None unless both have probes.
 
     Attributes:
@@ -112,14 +106,8 @@ class Case:
         distance: The distance of each of its tokens, nats.
     """
 
-    def __init__(
-        self,
-        comparison: TableComparison,
-        pair: Pair,
-        vocabulary: Vocabulary | None = None,
-        probing: ProbePair | None = None,
-    ) -> None:
-        self.comparison, self.pair, self.vocabulary, self.probing = comparison, pair, vocabulary, probing
+    def __init__(self, comparison: TableComparison, pair: Pair, probing: ProbePair | None = None) -> None:
+        self.comparison, self.pair, self.probing = comparison, pair, probing
         self.table, self.distance = pair.baseline, np.abs(pair.difference)
 
     @property

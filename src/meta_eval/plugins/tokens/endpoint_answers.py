@@ -11,36 +11,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from meta_eval.ask.answer_files import Answers, read_bound_answers
+from meta_eval.ask.grading import Problems, match_answers, note_unknown_answers
+from meta_eval.ask.recorded_answers import Recordings, make_scoring_request
+from meta_eval.ask.request import read_conversation
+from meta_eval.ask.request_kinds import Recorded, build_requests, find_request_kind
+from meta_eval.base.pack_names import join_names
+from meta_eval.harness.answer import AnswersError
+from meta_eval.harness.evaluator import Evaluator
+from meta_eval.pack.chat_rendering import ChatTemplate, fetch_chat_template, render_conversation
 from meta_eval.plugins.tokens.options import FidelityOptions
 from meta_eval.plugins.tokens.thresholds import ENDPOINT_CUT_BEFORE, ENDPOINT_CUT_PILE, ENDPOINT_CUT_TOKENS
 from meta_eval.plugins.tokens.token_scoring import FidelityResult, Source, score_recorded_answers
-from meta_eval.sockets import (
-    Answer,
-    Answers,
-    AnswersError,
-    ChatTemplate,
-    ConfigError,
-    Evaluator,
-    Manifest,
-    Problems,
-    Recorded,
-    Recordings,
-    Request,
-    RunSettings,
-    SourceError,
-    UserError,
-    build_requests,
-    fetch_chat_template,
-    find_request_kind,
-    join_names,
-    make_scoring_request,
-    match_answers,
-    note_unknown_answers,
-    read_bound_answers,
-    read_conversation,
-    read_manifest,
-    render_conversation,
-)
+from meta_eval.sockets import Answer, ConfigError, Manifest, Request, RunSettings, SourceError, UserError, read_manifest
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from meta_eval.sockets import TABLES, Evidence, EvidenceCase, Findings, Item, Listing, Section
+from meta_eval.judge.token_table import TABLES
+from meta_eval.sockets import Evidence, EvidenceCase, Findings, Item, Listing, Section
 
 if TYPE_CHECKING:
-    from meta_eval.sockets import Gate, Table
+    from meta_eval.judge.gate import Gate
+    from meta_eval.sockets import Table
 
 # The name of the evidence: its key in gate.yaml, and in the JSON of a report.
 KEY = "fidelity"

@@ -7,20 +7,21 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from meta_eval.base.thresholds import SAMENESS_MIN_DOCS
 from meta_eval.plugins.tokens import fidelity_text as write
-from meta_eval.plugins.tokens.fidelity_report import AnswerTokens, Change, FidelityReport, Token
+from meta_eval.plugins.tokens.fidelity_report import AnswerTokens, FidelityReport, Token
+from meta_eval.plugins.tokens.fidelity_tables import Change
 from meta_eval.plugins.tokens.thresholds import FIDELITY_NOISE_SEEN
-from meta_eval.sockets import SAMENESS_MIN_DOCS, UserError
+from meta_eval.sockets import UserError
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
+    from meta_eval.judge.token_table import Header
     from meta_eval.plugins.tokens.comparison import TableComparison
-    from meta_eval.plugins.tokens.evidence import FidelityRule
     from meta_eval.plugins.tokens.table_pairing import Pair
     from meta_eval.plugins.tokens.token_columns import Columns, Vocabulary
     from meta_eval.plugins.tokens.yardstick import Noise, Yardstick
-    from meta_eval.sockets import Header
 
 # Number of answers shown token by token, and of tokens shown of an answer.
 SHOWN, LONGEST = 12, 600
@@ -34,7 +35,8 @@ def build_fidelity_report(
     *,
     baseline: Path | None = None,
     noise: Path | None = None,
-    rule: FidelityRule | None = None,
+    margin: float | None = None,
+    min_docs: int | None = None,
     tokenizer: Tokenizer | None = None,
     exit_follows_decision: bool = False,
 ) -> FidelityReport:
@@ -45,24 +47,24 @@ def build_fidelity_report(
         baseline: The baseline's.
         noise: A second table of the baseline's model. None for the one in the folder ``again`` beside the baseline, if
             there is any. If it is ``table`` itself, the report is about the noise.
-        rule: What is asked of the copy; None for the defaults.
+        margin: The largest allowed distance, in nats per token; None for the default.
+        min_docs: With fewer docs the outcome is undecided; None for the default.
         tokenizer: Of the model, for texts.
         exit_follows_decision: Whether the exit code follows the outcome.
 
     Raises:
         UserError: A table cannot be read, or they are not of the same tokens.
     """
+    from meta_eval.judge.token_table import find_choices_path, read_choices, read_tokens
     from meta_eval.plugins.tokens import comparison as beside
     from meta_eval.plugins.tokens.choice_comparison import compare_choices
     from meta_eval.plugins.tokens.diagnosis import diagnose
     from meta_eval.plugins.tokens.diagnosis_case import ProbePair
     from meta_eval.plugins.tokens.probe_table import read_probes
-    from meta_eval.plugins.tokens.table_checks import diagnose_unpaired
     from meta_eval.plugins.tokens.table_pairing import pair_tables
     from meta_eval.plugins.tokens.token_columns import make_columns
     from meta_eval.plugins.tokens.token_figures import measure_choice_figures, measure_figures
     from meta_eval.plugins.tokens.yardstick import find_noise
-    from meta_eval.sockets import find_choices_path, read_choices, read_tokens
 
     beside_it = find_choices_path(table)
     header, choices = read_choices(beside_it) if beside_it.exists() else (None, [])
@@ -73,12 +75,12 @@ def build_fidelity_report(
     columns = None if tokens is None else make_columns(tokens)
     some = tuple(measure_figures(columns, words.vocabulary)) if columns is not None and len(columns.row) else ()
     comparison, pair, other = None, None, None
-    least = (rule.min_docs if rule else None) or SAMENESS_MIN_DOCS
+    least = min_docs or SAMENESS_MIN_DOCS
     of_choices = None
     if noise is None and baseline is not None:
         noise = find_noise(baseline)
     is_noise = noise is not None and os.path.realpath(noise) == os.path.realpath(table)
-    reading = _NoiseReading(None if is_noise else noise, baseline, first, rule.margin if rule else None)
+    reading = _NoiseReading(None if is_noise else noise, baseline, first, margin)
     if baseline is not None and choices and find_choices_path(baseline).exists():
         other, baseline_choices = read_choices(find_choices_path(baseline))
         of_choices = compare_choices(baseline_choices, choices, reading.of_choices(), least)
@@ -99,11 +101,8 @@ def build_fidelity_report(
         finding = diagnose(
             comparison,
             pair,
-            words.vocabulary,
             ProbePair(pair, baseline_probes, probes) if baseline_probes and probes else None,
         )
-    elif columns is not None and some:
-        finding = diagnose_unpaired(columns, probes)
     notes = [
         *(note for compared in (comparison, of_choices) if compared for note in compared.notes),
         *reading.notes,
@@ -148,8 +147,8 @@ class _NoiseReading:
 
     def of_texts(self) -> Yardstick:
         """Of texts; None without a second table of texts."""
+        from meta_eval.judge.token_table import read_tokens
         from meta_eval.plugins.tokens.table_pairing import pair_tables
-        from meta_eval.sockets import read_tokens
 
         if self._noise is None or self._baseline is None or not self._noise.exists():
             return self._margin
@@ -158,8 +157,8 @@ class _NoiseReading:
 
     def of_choices(self) -> Yardstick:
         """Of choices; None without a second table of choices."""
+        from meta_eval.judge.token_table import find_choices_path, read_choices
         from meta_eval.plugins.tokens.choice_comparison import pair_choices
-        from meta_eval.sockets import find_choices_path, read_choices
 
         if self._noise is None or self._baseline is None or not find_choices_path(self._noise).exists():
             return self._margin
@@ -288,9 +287,9 @@ def read_fidelity_reports(
     Raises:
         UserError: A table cannot be read.
     """
+    from meta_eval.judge.token_table import find_choices_path, read_choices, read_tokens, read_whole_tables
     from meta_eval.plugins.tokens.token_columns import make_columns
     from meta_eval.plugins.tokens.token_figures import measure_choice_figures, measure_figures
-    from meta_eval.sockets import find_choices_path, read_choices, read_tokens, read_whole_tables
 
     facts, notes = [], []
     for table in (table for place in places if place.is_dir() for table in read_whole_tables(place / "fidelity")):

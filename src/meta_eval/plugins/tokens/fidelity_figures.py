@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from meta_eval.plugins.tokens.thresholds import FIDELITY_DIFFERENT_TIMES, FIDELITY_LEVEL_TEXT
-from meta_eval.sockets import Mark, Plot, Row, Table, Tick
+from meta_eval.reports.plot import Mark, Plot, Tick
+from meta_eval.sockets import Row, Table
 
 if TYPE_CHECKING:
     from meta_eval.plugins.tokens.comparison import Paired
-    from meta_eval.plugins.tokens.fidelity_report import FidelityReport
     from meta_eval.plugins.tokens.token_figures import Figures
 
 # The axis of distances, powers of ten in nats a token.
@@ -40,14 +40,14 @@ class Survival:
     size: tuple[int, int, int, int] = (_WIDTH, _HEIGHT, _LEFT, _BOTTOM)
 
 
-def make_survival(report: FidelityReport) -> Survival | None:
+def make_survival(copy: Sequence[Figures], baseline: Sequence[Figures]) -> Survival | None:
     """The share of answers that has not diverged so far, over the logarithm of the place."""
-    lines: list[tuple[str, str, Figures]] = []
-    if report.figures:
-        lines.append(("this copy", "copy", report.figures[0]))
-    if report.baseline_figures:
-        lines.append(("the baseline", "base", report.baseline_figures[0]))
-    lines = [line for line in lines if len(line[2].divergence.survival) > 1]
+    sides = (("this copy", "copy", copy), ("the baseline", "base", baseline))
+    lines = [
+        (label, shape, figures[0])
+        for label, shape, figures in sides
+        if figures and len(figures[0].divergence.survival) > 1
+    ]
     if not lines:
         return None
     last = max(max(figures.divergence.survival) for *_, figures in lines)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from meta_eval.plugins.tokens import fidelity_text as write
 from meta_eval.plugins.tokens.thresholds import FIDELITY_LEVEL_TEXT, FIDELITY_NOISE_SEEN
-from meta_eval.sockets import Column, Row, Table, text
+from meta_eval.reports import text
+from meta_eval.sockets import Column, Row, Table
 
 if TYPE_CHECKING:
     from meta_eval.plugins.tokens.comparison import Paired, TableComparison
-    from meta_eval.plugins.tokens.fidelity_report import Change, FidelityReport
     from meta_eval.plugins.tokens.token_figures import ChoiceFigures, Estimate, Figures
 
 _LONG = ("html", "markdown")
@@ -80,7 +80,7 @@ class _KindRow:
     compared: Any
 
 
-def make_kind_table(report: FidelityReport) -> Table[_KindRow]:
+def make_kind_table(figures: Figures, comparison: TableComparison | None) -> Table[_KindRow]:
     columns: list[Column[_KindRow]] = [
         Column("number", "number", lambda kind: kind.figures.tokens, text.format_count),
         Column("top1", "top-1", lambda kind: kind.figures.top1, write.format_share),
@@ -89,14 +89,13 @@ def make_kind_table(report: FidelityReport) -> Table[_KindRow]:
             headings={"terminal": "log-prob."},
         ),
     ]  # fmt: skip
-    if report.comparison is not None:
+    if comparison is not None:
         columns += [
             Column("distance", "distance", lambda kind: kind.compared and kind.compared.distance, write.format_nats),
             Column("shift", "shift", lambda kind: kind.compared and kind.compared.shift, write.format_nats),
         ]
-    compared_kinds = {kind.name: kind for kind in report.comparison.kinds} if report.comparison else {}
-    kinds = report.figures[0].kinds if report.figures else ()
-    rows = tuple(Row(kind.name, _KindRow(kind, compared_kinds.get(kind.name))) for kind in kinds)
+    compared_kinds = {kind.name: kind for kind in comparison.kinds} if comparison else {}
+    rows = tuple(Row(kind.name, _KindRow(kind, compared_kinds.get(kind.name))) for kind in figures.kinds)
     return Table("kinds", "By kind of token", tuple(columns), rows, first="tokens")
 
 
@@ -191,6 +190,20 @@ def make_choice_table(choices: Iterable[ChoiceFigures]) -> Table[ChoiceFigures]:
         "choices", "Choices: log-likelihoods beside the recorded ones", columns, _rows(choices),
         "Nats; same best in percent.", first="choices of",
     )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A position where the copy's likeliest token differs, in words."""
+
+    task: str
+    doc: int
+    at: int
+    context: str
+    recorded: str
+    baseline_token: str
+    candidate_token: str
+    difference: float
 
 
 def change_table(changes: Iterable[Change]) -> Table[Change]:

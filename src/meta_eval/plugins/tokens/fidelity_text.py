@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 
 from meta_eval.plugins.tokens.comparison import name_noise
 from meta_eval.plugins.tokens.thresholds import FIDELITY_DIFFERENT_TIMES, FIDELITY_LEVEL_TEXT, FIDELITY_SAME_TIMES
-from meta_eval.sockets import NONE, plural
-from meta_eval.sockets import format_nats as format_nats  # noqa: PLC0414 (this module has all words of a report)
-from meta_eval.sockets import name_task as name_task  # noqa: PLC0414
+from meta_eval.reports.text import NONE
+from meta_eval.reports.text import format_nats as format_nats  # noqa: PLC0414 (this module has all words of a report)
+from meta_eval.reports.text import name_task as name_task  # noqa: PLC0414
+from meta_eval.sockets import plural
 
 if TYPE_CHECKING:
     from meta_eval.plugins.tokens.comparison import Divergence, TableComparison
     from meta_eval.plugins.tokens.token_figures import ChoiceFigures, Figures, Margins, WorstDoc
-    from meta_eval.sockets import Interval
+    from meta_eval.stats import Interval
 
 YARDSTICK = (
     "Without a baseline these numbers have no verdict: the recorded text is tokenised again, and was another "

@@ -9,24 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from meta_eval.base.outputs import check_outputs
+from meta_eval.base.sigterm import interrupt_on_sigterm
+from meta_eval.cli import options
+from meta_eval.cli.console import make_result_console, warn
+from meta_eval.cli.steps import Log
 from meta_eval.plugins.tokens.options import FidelityOptions
-from meta_eval.sockets import (
-    ConfigError,
-    Log,
-    check_outputs,
-    err,
-    interrupt_on_sigterm,
-    make_result_console,
-    options,
-    plural,
-    print_result,
-    warn,
-    write_document,
-)
+from meta_eval.sockets import ConfigError, err, plural, print_result, write_document
 
 if TYPE_CHECKING:
+    from meta_eval.judge.gate import Gate
     from meta_eval.plugins.tokens.token_scoring import FidelityResult
-    from meta_eval.sockets import Gate, View
+    from meta_eval.sockets import View
 
 
 @options.spread_options()
@@ -69,9 +63,10 @@ def fidelity(
 
     Example: meta-eval fidelity work_dir --baseline other/fidelity
     """
+    from meta_eval.ask.pipeline import Interrupted
     from meta_eval.plugins.tokens import api
     from meta_eval.plugins.tokens.yardstick import find_first_table
-    from meta_eval.sockets import Interrupted, TextView, choose_views
+    from meta_eval.reports.views import TextView, choose_views
 
     part, named = chosen.shard, None if chosen.baseline is None else Path(chosen.baseline)
     if not chosen.ask and part[1] > 1:
@@ -139,7 +134,7 @@ def _report_logs(chosen: FidelityOptions, views: list[tuple[Path, View]], *, as_
         UserError: A log cannot be read, or they are not of the same chunks.
     """
     from meta_eval.plugins.tokens import api
-    from meta_eval.sockets import TextView
+    from meta_eval.reports.views import TextView
 
     log, baseline = Path(chosen.pack or ""), None if chosen.baseline is None else Path(chosen.baseline)
     check_outputs((path for path, _ in views), (log, baseline))
@@ -158,7 +153,7 @@ def _read_fidelity_gate(
     Raises:
         ConfigError: An option has no effect here, or has an impossible value.
     """
-    from meta_eval.sockets import read_gate
+    from meta_eval.judge.gate import read_gate
 
     where = next((name for name, value in {"--margin": margin, "--gate": gate, "--noise": noise}.items() if value), "")
     if baseline is None and where:
@@ -181,7 +176,7 @@ def _read_fidelity_gate(
 
 def _find_baseline(place: Path) -> Path:
     """Find the baseline's table, and open it once. An unreadable table stops the command before any request is sent."""
-    from meta_eval.sockets import find_choices_path, find_table, read_choices, read_tokens
+    from meta_eval.judge.token_table import find_choices_path, find_table, read_choices, read_tokens
 
     path = find_table(place)
     if path.exists() or not find_choices_path(path).exists():
@@ -192,7 +187,7 @@ def _find_baseline(place: Path) -> Path:
 
 def _texts_of(choices: Path | None) -> Path:
     """The path that the table of texts would have beside this table of choices."""
-    from meta_eval.sockets import find_texts_path
+    from meta_eval.judge.token_table import find_texts_path
 
     assert choices is not None  # noqa: S101 (tables without any answer are refused)
     return find_texts_path(choices)

@@ -15,33 +15,16 @@ from pathlib import Path
 
 import numpy as np
 
-from meta_eval.plugins.tokens.perturbations import (
-    MAX_ANSWER_TOKENS,
-    PROMPTS,
-    START,
-    make_perturbations,
-    turn_start_round,
-)
+from meta_eval.ask.answer_files import Answers
+from meta_eval.ask.canary import spread_docs
+from meta_eval.ask.client import describe_refusal, find_refusals
+from meta_eval.ask.recorded_answers import Recordings
+from meta_eval.ask.request import Key, choose_docs
+from meta_eval.ask.request_kinds import encode_requests
+from meta_eval.harness.evaluator import Evaluator
+from meta_eval.plugins.tokens.perturbations import PROMPTS, make_perturbations
 from meta_eval.plugins.tokens.probe_table import Probed
-from meta_eval.sockets import (
-    Answer,
-    Answers,
-    Backend,
-    Client,
-    Encoder,
-    Evaluator,
-    Key,
-    Manifest,
-    Recordings,
-    Request,
-    RunSettings,
-    UserError,
-    choose_docs,
-    describe_refusal,
-    encode_requests,
-    find_refusals,
-    spread_docs,
-)
+from meta_eval.sockets import Answer, Backend, Client, Encoder, Manifest, Request, RunSettings, UserError
 
 
 class ToForce:
@@ -139,8 +122,8 @@ class ToForce:
         return filter(self._is_left, itertools.islice(self._all(), number, None, of))
 
 
-# Number of docs with short prompts, which get all probes, and with the longest prompts, which get another start.
-SHORT, LONG = 16, 8
+# Number of docs that get all probes.
+SHORT = 16
 
 
 # By task, numbers of docs.
@@ -151,16 +134,15 @@ class ProbeRequests:
     """The probes that a run sends in addition to its docs.
 
     Args:
-        short: Requests of kind ``force`` that get all probes.
-        long: Requests that get a changed start of the prompt.
+        requests: Requests of kind ``force`` that get all probes.
     """
 
-    def __init__(self, short: Iterable[Request], long: Iterable[Request]) -> None:
-        self._ways = [(request, PROMPTS) for request in short] + [(request, (START,)) for request in long]
+    def __init__(self, requests: Iterable[Request]) -> None:
+        self._requests = list(requests)
 
     def is_begun(self, answers: Answers) -> bool:
         """Whether any probe was answered; True without probes."""
-        keys = [_key(request, name) for request, names in self._ways for name in names]
+        keys = [_key(request, name) for request in self._requests for name in PROMPTS]
         return not keys or any(key in answers.by_key or key in answers.failed for key in keys)
 
     def build_requests(self, encoder: Encoder, answered: Container[Key] = ()) -> Iterator[Request]:
@@ -170,18 +152,18 @@ class ProbeRequests:
             encoder: The model's tokenizer.
             answered: The ids and hashes of answered probes.
         """
-        for request, names in self._ways:
-            left = {name for name in names if _key(request, name) not in answered}
+        for request in self._requests:
+            left = {name for name in PROMPTS if _key(request, name) not in answered}
             for encoded in encode_requests([request] if left else [], encoder):
-                for name, (prompt, answer) in _variants(encoded, names, encoder):
+                for name, (prompt, answer) in _variants(encoded, encoder):
                     if name in left and prompt and answer:
                         yield replace(_probe(request, name), prompt_ids=prompt, continuation_ids=[answer])
 
     def build_table(self, answers: Answers) -> Iterator[Probed]:
         """Build the rows of the table of probes, in the order of docs."""
-        for request, names in self._ways:
+        for request in self._requests:
             recorded_answer = answers.by_key.get(request.key)
-            for name in names:
+            for name in PROMPTS:
                 answer = answers.by_key.get(_key(request, name))
                 if recorded_answer is None or answer is None or answer.tokens is None:
                     continue
@@ -202,34 +184,20 @@ def _key(request: Request, name: str) -> Key:
     return _probe(request, name).key
 
 
-def _variants(
-    request: Request, names: Sequence[str], encoder: Encoder
-) -> Iterator[tuple[str, tuple[list[int], list[int]]]]:
+def _variants(request: Request, encoder: Encoder) -> Iterator[tuple[str, tuple[list[int], list[int]]]]:
     ids, answer = list(request.prompt_ids or ()), list(request.forced_ids)
-    if names == (START,):
-        turned = turn_start_round(ids)
-        if turned is not None:
-            yield START, (turned, answer[:MAX_ANSWER_TOKENS])
-    else:
-        yield from make_perturbations(
-            request.prompt, ids, answer, encoder.bos, encoder.encode_text, encoder.encode_spelled
-        )
+    return make_perturbations(request.prompt, ids, answer, encoder.bos, encoder.encode_text, encoder.encode_spelled)
 
 
-def choose_probed_docs(lengths: Mapping[str, Mapping[int, int]]) -> tuple[Docs, Docs]:
-    """Choose the docs for all probes, the shortest of each task in turn, and the longest docs of all.
+def choose_probed_docs(lengths: Mapping[str, Mapping[int, int]]) -> Docs:
+    """Choose the docs for the probes, the shortest of each task in turn.
 
     Args:
         lengths: The length of the prompt by task and doc. The same lengths give the same docs.
     """
     orders = [[(task, doc) for doc in sorted(docs, key=lambda doc: (docs[doc], doc))] for task, docs in lengths.items()]
     in_turn = [doc for row in itertools.zip_longest(*orders) for doc in row if doc is not None]
-    sizes = sorted((-size, task, doc) for task, docs in lengths.items() for doc, size in docs.items())
-    return _by_task(in_turn[:SHORT]), _by_task([(task, doc) for _, task, doc in sizes[:LONG]])
-
-
-def _by_task(docs: Iterable[tuple[str, int]]) -> Docs:
     numbers_by_task: dict[str, list[int]] = {}
-    for task, doc in docs:
+    for task, doc in in_turn[:SHORT]:
         numbers_by_task.setdefault(task, []).append(doc)
     return {task: sorted(numbers) for task, numbers in numbers_by_task.items()}

@@ -7,7 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from meta_eval.sockets import OVERRIDE, RunOptions, TaskOptions, option, option_of
+from meta_eval.ask.ask_options import RunOptions
+from meta_eval.base.verb_options import option_of
+from meta_eval.pack.pack_options import OVERRIDE, TaskOptions
+from meta_eval.sockets import option
 
 _DOCS = "Number of docs, spread over the tasks. Default: all."
 

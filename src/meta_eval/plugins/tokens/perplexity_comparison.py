@@ -22,7 +22,8 @@ from meta_eval.plugins.tokens.thresholds import (
     PERPLEXITY_NEAR,
     PERPLEXITY_SAME_TEXT,
 )
-from meta_eval.sockets import Mean, UserError, mean_of_tokens
+from meta_eval.sockets import UserError
+from meta_eval.stats.ratio import Mean, mean_of_tokens
 
 
 @dataclass(frozen=True, slots=True)

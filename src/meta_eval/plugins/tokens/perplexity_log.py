@@ -21,7 +21,8 @@ from pathlib import Path, PureWindowsPath
 import numpy as np
 from numpy.typing import NDArray
 
-from meta_eval.sockets import UserError, describe_error, read_regular
+from meta_eval.base.inputs import describe_error
+from meta_eval.sockets import UserError, read_regular
 
 Values = NDArray[np.float64]
 

@@ -10,25 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from meta_eval.plugins.tokens import fidelity_text as write
 from meta_eval.plugins.tokens.thresholds import FIDELITY_LEVEL, FIDELITY_LEVEL_TEXT
-from meta_eval.sockets import (
-    Column,
-    Document,
-    Interval,
-    Item,
-    Listing,
-    Row,
-    RunProvenance,
-    Section,
-    Table,
-    Verdict,
-    format_count,
-    plural,
-)
+from meta_eval.reports.document import RunProvenance, Verdict
+from meta_eval.reports.text import format_count
+from meta_eval.sockets import Column, Document, Item, Listing, Row, Section, Table, plural
+from meta_eval.stats import Interval
 
 if TYPE_CHECKING:
     from meta_eval.plugins.tokens.perplexity_comparison import TextComparison, TextFigures
     from meta_eval.plugins.tokens.perplexity_log import PerplexityLog
-    from meta_eval.sockets import Mean
+    from meta_eval.stats.ratio import Mean
 
 SCHEMA_VERSION = 1
 

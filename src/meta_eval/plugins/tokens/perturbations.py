@@ -9,18 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from meta_eval.sockets import change_bos, list_families
+from meta_eval.ask.canary import change_bos
+from meta_eval.harness.families import list_families
 
 NO_BOS, SECOND_BOS = "no BOS", "a second BOS"
 NO_HEADERS, NO_SPECIAL, SPELLED, BARE = "no headers", "no special tokens", "special tokens as text", "outer turn off"
-START, SHIFTED, ALONE = "start turned round", "one token twice", "answer alone"
+ALONE = "answer alone"
 
-PROMPTS = (NO_BOS, SECOND_BOS, NO_HEADERS, NO_SPECIAL, SPELLED, BARE, SHIFTED, ALONE)
+PROMPTS = (NO_BOS, SECOND_BOS, NO_HEADERS, NO_SPECIAL, SPELLED, BARE, ALONE)
 
-# The first tenth of a prompt's tokens, without BOS, is reversed.
-_START = 10
-# Minimum tokens of a prompt for reversing its start.
-_LONG = 40
 # Tokens of an answer that are probed.
 MAX_ANSWER_TOKENS = 64
 
@@ -55,16 +52,8 @@ def make_perturbations(
         yield name, ([*start, *pieces(text)], answer_ids)
     if _any(token for family in list_families() for token in family.tokens).search(prompt):
         yield SPELLED, ([*start, *spelled(prompt)], answer_ids)
-    middle = len(prompt_ids) // 2
-    yield SHIFTED, ([*prompt_ids[:middle], prompt_ids[middle], *prompt_ids[middle:]], answer_ids)
     if len(answer_ids) > 1:
         yield ALONE, (answer_ids[:1], answer_ids[1:])
-
-
-def turn_start_round(ids: Sequence[int]) -> list[int] | None:
-    """Reverse the start of a prompt, except BOS, so that a model that reads it gives other likelihoods."""
-    most = max(4, len(ids) // _START)
-    return None if len(ids) < _LONG else [ids[0], *reversed(ids[1 : 1 + most]), *ids[1 + most :]]
 
 
 def _texts(prompt: str) -> Iterator[tuple[str, str]]:

@@ -1,20 +1,15 @@
 """Signatures in probes: docs with changed prompts separate causes that look alike in a table.
 
-There are four kinds:
+There are two kinds:
 
 - **Same as a wrong prompt.** The copy's values match the baseline's values for a wrong prompt, such as an extra BOS or
   spelled-out special tokens. So the copy had that prompt. Or they match once the outermost turn is removed: then the
   engine adds that turn.
-- **Not read.** Reversing the start of a prompt changes nothing for the copy, but much for the baseline.
 - **Without context.** After a single token attention has only one key. RoPE and prompt cannot matter; weights and the
   precision of the KV cache can.
-- **Resampled noise.** The same text is moved by a position, which hardly affects a model. An error of weights stays.
-  Rounding during computation, mainly of keys after RoPE, changes.
 """
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -27,30 +22,24 @@ from meta_eval.plugins.tokens.perturbations import (
     NO_HEADERS,
     NO_SPECIAL,
     SECOND_BOS,
-    SHIFTED,
     SPELLED,
-    START,
 )
 from meta_eval.plugins.tokens.thresholds import (
     EARLY_POSITIONS,
     LATE_PROBED_POSITIONS,
     LATE_TIMES_EARLY_PROBED,
     MAX_LEFT_BEHIND_MISTAKE,
-    MAX_UNREAD_CHANGE,
     MAX_WITHOUT_CONTEXT,
     MIN_NEARER,
     MIN_PROBED_DOCS,
-    MIN_UNREAD_DOCS,
-    RESAMPLED,
     SETTLED_TOKENS,
-    SURELY_RESAMPLED,
     SURELY_WITHOUT_CONTEXT,
 )
 
 # By probe: the mistake that it reproduces in the baseline, the mistake that it repairs in the copy, and words for the
 # prompt.
 _PICTURES = {
-    NO_BOS: (causes.NO_BOS, "no BOS"), SECOND_BOS: (causes.MORE_BOS, "two BOS"),
+    NO_BOS: (causes.PROMPT, "no BOS"), SECOND_BOS: (causes.MORE_BOS, "two BOS"),
     NO_HEADERS: (causes.PROMPT, "the heads of turns left out"),
     NO_SPECIAL: (causes.PROMPT, "special tokens left out"), SPELLED: (causes.PROMPT, "special tokens as text"),
 }  # fmt: skip
@@ -88,33 +77,6 @@ def _measure_left(probes: ProbePair, name: str) -> float | None:
     return sum(left) / sum(distances) if nearer >= MIN_NEARER else None
 
 
-def find_unread_starts(case: Case) -> Finding | None:
-    """Find prompts with a start that the baseline reads and the copy does not: all from some length on."""
-    changes = []
-    for plain, probed in case.probing.pairs_of(START) if case.probing else ():
-        baseline_change, candidate_change = (
-            _mean_size(probed.baseline - plain.baseline),
-            _mean_size(probed.candidate - plain.candidate),
-        )
-        changes.append(
-            (plain.prompt_tokens, baseline_change > 0 and candidate_change <= MAX_UNREAD_CHANGE * baseline_change)
-        )
-    return report_unread(changes)
-
-
-def report_unread(docs: Sequence[tuple[int, bool]]) -> Finding | None:
-    """Report unread starts, from the prompt length of each doc and whether another start changes nothing."""
-    lengths = sorted(length for length, nothing in docs if nothing)
-    if len(lengths) < MIN_UNREAD_DOCS or len(lengths) < sum(length >= lengths[0] for length, _ in docs):
-        return None
-    read = max((length for length, nothing in docs if not nothing), default=0)
-    shorter = f", and of those of up to {read:,} it does" if read else ""
-    return make_finding(
-        f"another start of its {len(lengths)} prompts of {lengths[0]:,} tokens and more changes nothing{shorter}",
-        causes.START,
-    )
-
-
 def find_context_error(case: Case) -> Finding | None:
     """Find an error of attention or prompt: the copy is different, but the same after a single token."""
     pairs, limit = case.probes.without_prompts, MAX_WITHOUT_CONTEXT * case.mean_distance
@@ -125,7 +87,7 @@ def find_context_error(case: Case) -> Finding | None:
     if first > SURELY_WITHOUT_CONTEXT * case.mean_distance:
         return make_finding(
             f"behind a single token it is off by {first:.2g} nats, and in all by {case.mean_distance:.2g}",
-            causes.ATTENTION, causes.ROUNDING, causes.WEIGHTS,
+            causes.ATTENTION, causes.WEIGHTS,
         )  # fmt: skip
     far = _mean_size(np.concatenate([pair.difference[SETTLED_TOKENS:] for pair in pairs]))
     if far > max(case.margin, limit):
@@ -139,45 +101,18 @@ def find_context_error(case: Case) -> Finding | None:
         return make_finding(
             f"{same}; up to position {EARLY_POSITIONS:,} it is off by {early:.2g} nats, "
             f"from {LATE_PROBED_POSITIONS:,} on by {late:.2g}",
-            causes.ATTENTION, causes.START,
+            causes.ATTENTION, causes.PROMPT,
         )  # fmt: skip
     return make_finding(
         f"{same}, and no number of BOS repairs it: it reads another prompt, or other parts of it",
-        causes.PROMPT, causes.ATTENTION, causes.START,
+        causes.PROMPT, causes.ATTENTION,
     )  # fmt: skip
 
 
 def locate_error(case: Case) -> Finding:
-    """Report an error of weights or KV cache precision: the copy is different without any context.
-
-    Resampled noise below the limit may be any engine's rounding: other weights round otherwise, too.
-    """
-    part, size = measure_resampled(case.probes)
-    evidence = (
-        f"off by {case.mean_distance:.2g} nats, also behind a single token; "
-        f"one place further {100 * part:.0f} % of it is new"
-    )
-    if part < RESAMPLED:
-        return make_finding(f"{evidence}: it lies in the weights, or in what is computed with them", causes.WEIGHTS)
-    if part >= SURELY_RESAMPLED and part * size >= case.margin:
-        return make_finding(f"{evidence}: it comes of rounding while the model computes", causes.ROUNDING)
-    return make_finding(
-        f"{evidence}: it comes of rounding while the model computes, and some may lie in the weights",
-        causes.ROUNDING, causes.WEIGHTS,
-    )  # fmt: skip
-
-
-def measure_resampled(probes: ProbePair) -> tuple[float, float]:
-    """The share of the difference that changes when the text moves by a position, and its mean size in nats per
-    token."""
-    new = size = 0.0
-    tokens = 0
-    for name in (SECOND_BOS, SHIFTED):
-        for plain, probed in probes.pairs_of(name):
-            new += float(np.abs(plain.difference - probed.difference).sum())
-            size += float(np.abs(plain.difference).sum() + np.abs(probed.difference).sum()) / 2
-            tokens += len(probed.baseline)
-    return (new / size, size / tokens) if size else (0.0, 0.0)
+    """Report an error of weights, or of what is computed with them: the copy is different without any context."""
+    evidence = f"off by {case.mean_distance:.2g} nats, also behind a single token"
+    return make_finding(f"{evidence}: it lies in the weights, or in what is computed with them", causes.WEIGHTS)
 
 
 def _mean_size(values: Floats) -> float:
@@ -186,7 +121,6 @@ def _mean_size(values: Floats) -> float:
 
 
 PROBE_SIGNATURES = (
-    Signature(find_unread_starts, Precedence.PROMPT),
     Signature(match_mistake, Precedence.PROMPT),
     Signature(find_context_error, probes=True),
     Signature(locate_error, Precedence.REMAINDER, probes=True),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from meta_eval.sockets import (
+from meta_eval.judge.token_table import (
     BATCH,
     PROBES,
     Floats,
@@ -15,13 +15,13 @@ from meta_eval.sockets import (
     Ints,
     Schema,
     check_logprobs,
-    locating,
     make_damage_error,
     path_beside,
     read_batches,
     read_header,
     write_table,
 )
+from meta_eval.sockets import locating
 
 # Results by task, doc and probe.
 Probes = Mapping[tuple[str, int, str], "Probed"]

@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from meta_eval.judge.token_table import Forced, Tokens, find_choices_path, read_choices, read_tokens
 from meta_eval.plugins.tokens.token_columns import Columns, make_columns, sort_by_doc
-from meta_eval.sockets import Forced, Tokens, UserError, find_choices_path, read_choices, read_tokens
+from meta_eval.sockets import UserError
 
 _SAME_FILE = "Two models are compared token by token only if their tokenizers are the same file"
 

@@ -2,44 +2,20 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
 from meta_eval.plugins.tokens import causes
 from meta_eval.plugins.tokens.causes import Finding, make_finding
 from meta_eval.plugins.tokens.diagnosis_case import Case, Precedence, Signature
-from meta_eval.plugins.tokens.probe_signatures import measure_resampled
 from meta_eval.plugins.tokens.thresholds import (
     EARLY_POSITIONS,
-    ENDS_SOONER,
     FIDELITY_LEVEL,
     GROSS_NATS,
     LATE_POSITIONS,
     LATE_TIMES_EARLY,
-    MAX_LEFT_BEHIND_MISTAKE,
     MIN_EXACT_DOCS,
     OPENING_MAY_STAND_OUT,
     OPENING_STANDS_OUT,
     OPENING_TOKENS,
-    RESAMPLED,
-    SOUND_OTHER_MODEL,
 )
-
-
-def find_step(case: Case) -> Finding | None:
-    """All docs up to some length are bit-identical, and none beyond."""
-    if case.probing is not None and case.probing.knows_starts:
-        return None
-    sums, counts = case.table.sums(case.distance)
-    lengths = np.array([answer.prompt_tokens for answer in case.table.answers])[counts > 0]
-    touched = sums[counts > 0] > 0
-    if min(touched.sum(), (~touched).sum()) < MIN_EXACT_DOCS or lengths[touched].min() <= lengths[~touched].max():
-        return None
-    return make_finding(
-        f"the {int((~touched).sum()):,} docs with prompts of up to {int(lengths[~touched].max()):,} tokens do not "
-        f"differ in a bit, and all of the {int(touched.sum()):,} of {int(lengths[touched].min()):,} and more do",
-        causes.START,
-    )
 
 
 def find_touched_tasks(case: Case) -> Finding | None:
@@ -62,7 +38,7 @@ def find_touched_tasks(case: Case) -> Finding | None:
         return None
     return make_finding(
         f"no doc of {', '.join(same)} differs in a bit, and every doc of {', '.join(hit)} does",
-        causes.PROMPT, causes.START,
+        causes.PROMPT,
         todo="Look for what the prompts of these have and of those have not, such as special tokens; send token ids",
     )  # fmt: skip
 
@@ -94,7 +70,7 @@ def describe_opening(case: Case) -> str | None:
 def find_opening(case: Case) -> Finding | None:
     """Find differences at the start of answers, for a copy without probes."""
     evidence = describe_opening(case)
-    groups = (causes.PROMPT, causes.NO_BOS, causes.START, causes.ATTENTION)
+    groups = (causes.PROMPT, causes.ATTENTION)
     return make_finding(evidence, *groups, todo=causes.SAME_IDS) if evidence else None
 
 
@@ -116,7 +92,7 @@ def find_late_error(case: Case) -> Finding | None:
     return make_finding(
         f"tokens up to position {EARLY_POSITIONS:,} are off by {early.value:.2g} nats, "
         f"from {LATE_POSITIONS:,} on by {late.value:.2g}",
-        causes.ATTENTION, causes.START,
+        causes.ATTENTION, causes.PROMPT,
     )  # fmt: skip
 
 
@@ -127,73 +103,16 @@ def find_gross_error(case: Case) -> Finding | None:
     if early is None or early.value < GROSS_NATS:
         return None
     everywhere = f"tokens at every position are off, early ones by {early.value:.2g} nats"
-    ends = measure_sooner_ends(case)
-    if ends is not None and ends >= ENDS_SOONER:
-        return make_finding(
-            f"{everywhere}, and {100 * ends:.0f} % of the answers would end sooner",
-            causes.MODEL, causes.WEIGHTS, causes.ATTENTION,
-        )  # fmt: skip
-    groups = (causes.WEIGHTS, causes.ATTENTION, *((causes.MODEL,) if ends is None else ()))
-    return make_finding(everywhere, *groups)
-
-
-def find_scaled_logits(case: Case) -> Finding | None:
-    """With the same likeliest token, all other tokens are lower by a constant factor, and little else differs."""
-    baseline, candidate = case.pair.baseline, case.pair.candidate
-    below = ~baseline.first & (baseline.top_ids == candidate.top_ids) & (baseline.top_ids >= 0)
-    if not below.any():
-        return None
-    baseline_margins, candidate_margins = baseline.margins.astype(float), candidate.margins.astype(float)
-    factor = float((baseline_margins * candidate_margins)[below].sum() / (baseline_margins**2)[below].sum())
-    unscaled, scaled = (
-        baseline.mean(np.abs(candidate_margins - scale * baseline_margins), below) for scale in (1.0, factor)
-    )
-    interval = scaled.positive_interval(FIDELITY_LEVEL)
-    is_exact = scaled.docs >= MIN_EXACT_DOCS and interval is not None and interval.upper < case.margin
-    if not is_exact or not case.exceeds_margin(unscaled) or scaled.value > MAX_LEFT_BEHIND_MISTAKE * unscaled.value:
-        return None
-    return make_finding(
-        f"tokens are {factor:.3g} times as far below the likeliest as for the baseline, to {scaled.value:.2g} nats",
-        causes.SCALED,
-    )
-
-
-def find_other_model(case: Case) -> Finding | None:
-    """A sound model that ends answers sooner than the baseline, with an error larger than rounding."""
-    ends = measure_sooner_ends(case)
-    if ends is None or ends < ENDS_SOONER or measure_resampled(case.probes)[0] >= RESAMPLED:
-        return None
-    sound = case.pair.candidate.first[~np.isin(case.pair.candidate.top_ids, _special_ids(case))]
-    if not len(sound) or sound.mean() < SOUND_OTHER_MODEL:
-        return None
-    return make_finding(
-        f"{100 * ends:.0f} % of the answers would end sooner, and {100 * sound.mean():.0f} % of all other tokens are "
-        "the likeliest ones",
-        causes.MODEL,
-    )
-
-
-def measure_sooner_ends(case: Case) -> float | None:
-    """The share of answers in which the copy would generate a special token where the baseline would not."""
-    special = _special_ids(case)
-    if not len(special):
-        return None
-    sooner = np.isin(case.pair.candidate.top_ids, special) & ~np.isin(case.pair.baseline.top_ids, special)
-    hits, counts = case.table.sums(sooner)
-    return float((hits[counts > 0] > 0).mean())
-
-
-def _special_ids(case: Case) -> NDArray[np.int32]:
-    return np.array(sorted(case.vocabulary.special) if case.vocabulary else (), np.int32)
+    return make_finding(everywhere, causes.WEIGHTS, causes.ATTENTION)
 
 
 def describe_spread(case: Case) -> Finding:
     """Nothing stands out. The finding names causes with such a spread, and rounding."""
-    groups = [causes.WEIGHTS, causes.ROUNDING, causes.MORE_BOS, causes.ATTENTION]
+    groups = [causes.WEIGHTS, causes.MORE_BOS, causes.ATTENTION]
     is_opening = case.table.at < OPENING_TOKENS
     first, later = case.mean(is_opening), case.mean(~is_opening)
     if first is not None and later is not None and first.value >= OPENING_MAY_STAND_OUT * later.value:
-        groups += [causes.PROMPT, causes.NO_BOS]
+        groups.append(causes.PROMPT)
     shift = case.comparison.all.shift.value
     return make_finding(
         f"the difference of {case.mean_distance:.2g} nats a token is spread over all tokens, as rounding is; "
@@ -204,10 +123,7 @@ def describe_spread(case: Case) -> Finding:
 
 
 TABLE_SIGNATURES = (
-    Signature(find_step, Precedence.BITS),
     Signature(find_touched_tasks, Precedence.BITS),
-    Signature(find_scaled_logits),
-    Signature(find_other_model, probes=True),
     Signature(find_probed_opening, probes=True),
     Signature(find_opening, probes=False),
     Signature(find_late_error, probes=False),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from meta_eval.sockets import percent
+from meta_eval.base.thresholds import percent
 
 # The token check: a copy is the same below the first, and different above the second of these multiples of the noise.
 # On a real model the noise of one kernel or dtype is at most 1.24 times that of another, and eight-bit weights are from
@@ -31,10 +31,6 @@ FIDELITY_MIN_TOKENS = 44
 OPENING_TOKENS = 16
 OPENING_STANDS_OUT = 4.0
 OPENING_MAY_STAND_OUT = 1.5
-# The first token without a baseline: its nats below the likeliest token, as a multiple of later tokens', and at least
-# so many. Recorded answers mostly begin with the likeliest token.
-FIRST_TOKEN_STANDS_OUT = 5.0
-FIRST_TOKEN_NATS = 0.5
 # Positions in tokens from the start of the prompt. An error of RoPE's scaling spares early positions. Probed docs are
 # the shortest of their tasks, so late positions begin earlier there.
 EARLY_POSITIONS = 512
@@ -46,17 +42,8 @@ LATE_TIMES_EARLY = 25.0
 LATE_TIMES_EARLY_PROBED = 3.0
 # Nats per token at early positions that exceed rounding. Four-bit weights are below.
 GROSS_NATS = 0.1
-# Share of answers that a copy would end before the baseline, if it is another kind of model. And the share of likeliest
-# tokens among all others in such a model: a sound model has more.
-ENDS_SOONER = 0.3
-SOUND_OTHER_MODEL = 0.4
-# Minimum number of docs that show an exact cause: bits that are equal only on one side of a length or in one task, or
-# tokens that are all moved by the same factor.
+# Minimum number of docs that show an exact cause: bits that are equal only in one task.
 MIN_EXACT_DOCS = 3
-# Median rank and mean log-probability of the recorded tokens in a model that cannot have written them. A model that
-# writes other words is far below both; a damaged model rarely is.
-LOST_RANK = 50
-LOST_LOGPROB = -6.0
 
 # Minimum number of informative probed docs, and the share that must be nearer after a probe.
 MIN_PROBED_DOCS = 6
@@ -64,10 +51,6 @@ MIN_NEARER = 0.75
 # The distance that remains after a probe with the right mistake of the prompt, as a part of the distance before. Only
 # rounding remains: at most 0.2 was seen. Other mistakes leave more.
 MAX_LEFT_BEHIND_MISTAKE = 0.4
-# A copy does not read the start if reversing it changes at most this part of the baseline's change. And the minimum
-# number of such docs.
-MAX_UNREAD_CHANGE = 0.1
-MIN_UNREAD_DOCS = 2
 # Remaining distance without context, as a part of the whole, for a copy that is the same without context. Weights and
 # numbers gave 1.3 and more, all other causes 0.
 MAX_WITHOUT_CONTEXT = 0.3
@@ -76,11 +59,6 @@ MAX_WITHOUT_CONTEXT = 0.3
 SURELY_WITHOUT_CONTEXT = 0.05
 # First token of an answer without its prompt at which RoPE's base shows, but not its scaling.
 SETTLED_TOKENS = 8
-# The part of an error that changes when positions shift by one: 0.2 to 0.35 for weights, 0.75 to 1 for a KV cache. From
-# the second value on, only rounding is left as cause.
-RESAMPLED = 0.55
-SURELY_RESAMPLED = 0.7
-
 # Nats below the likeliest token that still count as a tie of float32 logits.
 TIED_NATS = 1e-6
 

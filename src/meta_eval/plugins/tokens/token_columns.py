@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from meta_eval.judge.token_table import Choices, Forced
 from meta_eval.plugins.tokens.thresholds import OPENING_TOKENS, TIED_NATS
-from meta_eval.sockets import Choices, Forced, Mean, mean_of_tokens
+from meta_eval.stats.ratio import Mean, mean_of_tokens
 
 # Bounds of position ranges, in tokens from the start of the prompt. Llama 3.1 scales RoPE from 8,192 on.
 EDGES = (1024, 4096, 8192)

@@ -14,17 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from meta_eval.base.thresholds import LEVEL
+from meta_eval.judge.token_table import Choices
 from meta_eval.plugins.tokens.token_columns import AnswerRows, Columns, Vocabulary, find_copies, list_token_kinds
-from meta_eval.sockets import (
-    LEVEL,
-    Choices,
-    FirstDivergence,
-    Interval,
-    mean,
-    mean_of_tokens,
-    measure_divergence,
-    score_interval,
-)
+from meta_eval.stats import Interval, mean, score_interval
+from meta_eval.stats.first_divergence import FirstDivergence, measure_divergence
+from meta_eval.stats.ratio import mean_of_tokens
 
 # Quantiles of margins; and thresholds, in nats, for the share of tokens with a larger margin.
 QUANTILES = (0.5, 0.9, 0.99, 0.999)

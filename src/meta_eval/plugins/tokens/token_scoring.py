@@ -12,46 +12,30 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from meta_eval.ask.answer_files import read_answers
+from meta_eval.ask.canary import check_token_counts
+from meta_eval.ask.client import ask_in_rounds, describe_start, find_client
+from meta_eval.ask.journal import Journal, check_shard, read_earlier_answers
+from meta_eval.ask.model_tokens import ModelTokens, tokens_of
+from meta_eval.ask.pipeline import Interrupted, collect_identity
+from meta_eval.ask.recorded_answers import Recordings
+from meta_eval.ask.request_kinds import choose_tasks_to_ask, encode_requests
+from meta_eval.ask.request_loop import Pace
+from meta_eval.ask.served import counting_saved
+from meta_eval.base.hashing import hash_file
+from meta_eval.base.inputs import expand_home
+from meta_eval.base.logs import report_progress
+from meta_eval.harness.answer import AnswersError
+from meta_eval.judge.token_table import read_whole_tables
+from meta_eval.pack.backends.registry import backend_of
+from meta_eval.pack.integrity import check_unchanged
+from meta_eval.pack.prompt_lengths import find_tokenizer_file
 from meta_eval.plugins.tokens.forced_requests import ProbeRequests, ToForce, choose_probed_docs
 from meta_eval.plugins.tokens.options import FidelityOptions
 from meta_eval.plugins.tokens.table_pairing import check_same_tokenizer
 from meta_eval.plugins.tokens.token_table_writer import Tables, hash_tokenizer, write_tables
 from meta_eval.plugins.tokens.yardstick import AGAIN
-from meta_eval.sockets import (
-    Answer,
-    AnswersError,
-    Client,
-    ConfigError,
-    Interrupted,
-    Journal,
-    Manifest,
-    ModelTokens,
-    Pace,
-    Recordings,
-    Request,
-    RunSettings,
-    ask_in_rounds,
-    backend_of,
-    check_shard,
-    check_token_counts,
-    check_unchanged,
-    choose_tasks_to_ask,
-    collect_identity,
-    counting_saved,
-    describe_start,
-    encode_requests,
-    expand_home,
-    find_client,
-    find_tokenizer_file,
-    hash_file,
-    log,
-    read_answers,
-    read_earlier_answers,
-    read_manifest,
-    read_whole_tables,
-    report_progress,
-    tokens_of,
-)
+from meta_eval.sockets import Answer, Client, ConfigError, Manifest, Request, RunSettings, log, read_manifest
 
 # Folder of answers and tables in the output folder.
 FOLDER = "fidelity"
@@ -141,7 +125,7 @@ def score_recorded_answers(
             source.read(pack, manifest),
         )  # fmt: skip
         done = FidelityResult(pack, before=sum(pending.total.values()) - sum(pending.left.values()))
-        probing = ProbeRequests(*map(pending.of_docs, choose_probed_docs(pending.lengths)))
+        probing = ProbeRequests(pending.of_docs(choose_probed_docs(pending.lengths)))
         probe = options.probe and shard[0] == 0 and "force" in backend.kinds and not backend.reloads_model
         if options.ask and (any(pending.left.values()) or (probe and not probing.is_begun(journal.read()))):
             pending.check_backend(backend)
@@ -236,6 +220,6 @@ def _of_files(
     journal = Journal(output, models[0], {"files": [hash_file(file) for file in files]})
     output.mkdir(parents=True, exist_ok=True)
     path = output / f"{journal.stem}.parquet"
-    probing = ProbeRequests(*map(pending.of_docs, choose_probed_docs(pending.lengths)))
+    probing = ProbeRequests(pending.of_docs(choose_probed_docs(pending.lengths)))
     tables = write_tables(path, pending, answers, probing, model=models[0], settings_sha256=journal.key)
     return FidelityResult(pack, files, tables, before=tables.answers)

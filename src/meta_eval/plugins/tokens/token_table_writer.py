@@ -10,23 +10,15 @@ from typing import Any
 
 import numpy as np
 
+from meta_eval.ask.answer_files import Answers
+from meta_eval.ask.client import TOO_LONG
+from meta_eval.base.hashing import hash_file
+from meta_eval.judge.token_table import Choices, Forced, Header, find_choices_path, write_choices, write_tokens
+from meta_eval.pack.manifest import MANIFEST
+from meta_eval.pack.prompt_lengths import find_tokenizer_file
 from meta_eval.plugins.tokens.forced_requests import ProbeRequests, ToForce
 from meta_eval.plugins.tokens.probe_table import find_probes_path, write_probes
-from meta_eval.sockets import (
-    MANIFEST,
-    TOO_LONG,
-    Answer,
-    Answers,
-    Choices,
-    Forced,
-    Header,
-    UserError,
-    find_choices_path,
-    find_tokenizer_file,
-    hash_file,
-    write_choices,
-    write_tokens,
-)
+from meta_eval.sockets import Answer, UserError
 
 # By task, the hash and answer of each request, in the order of the pack.
 _Found = Mapping[str, Sequence[tuple[str, Answer]]]

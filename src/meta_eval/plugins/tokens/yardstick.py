@@ -18,18 +18,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from meta_eval.judge.token_table import Header, read_any_header, read_whole_tables
 from meta_eval.plugins.tokens.table_pairing import Pair
 from meta_eval.plugins.tokens.thresholds import FIDELITY_LONGEST, FIDELITY_NOISE_FLOOR
 from meta_eval.plugins.tokens.token_columns import find_copies
-from meta_eval.sockets import (
-    Header,
-    Mean,
-    UserError,
-    mean_of_tokens,
-    ratio_of_means,
-    read_any_header,
-    read_whole_tables,
-)
+from meta_eval.sockets import UserError
+from meta_eval.stats.ratio import Mean, mean_of_tokens, ratio_of_means
 
 # Folder of second tables, beside the first.
 AGAIN = "again"

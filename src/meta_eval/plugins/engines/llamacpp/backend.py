@@ -9,7 +9,10 @@ from pathlib import Path
 from shutil import which
 from typing import Any
 
-from meta_eval.sockets import Backend, BackendError, Settings, join_names, load_class, suggest_path
+from meta_eval.base.inputs import suggest_path
+from meta_eval.base.pack_names import join_names
+from meta_eval.pack.backends.base import load_class
+from meta_eval.sockets import Backend, BackendError, Settings
 
 # Parallel requests, as in llama.cpp's own server. ``model_args: {n_parallel: N}`` overrides it.
 _SLOTS = 4

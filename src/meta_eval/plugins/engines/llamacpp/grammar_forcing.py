@@ -12,7 +12,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from meta_eval.sockets import LOWEST, Forcing, GarbledError, Json, Send, TokenPlace, read_choice
+from meta_eval.ask.completions import Send, read_choice
+from meta_eval.ask.transport import GarbledError, Json
+from meta_eval.harness.token_logprobs import LOWEST, TokenPlace
+from meta_eval.sockets import Forcing
 
 # Added to the logits of the given tokens, so that none loses against the end token, which ends the grammar.
 _BIAS = 10_000.0

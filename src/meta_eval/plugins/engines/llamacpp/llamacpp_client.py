@@ -15,18 +15,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from meta_eval.ask.completions import CompletionsConnection, ServerClient
+from meta_eval.ask.served import Served, start_server
+from meta_eval.ask.transport import Failed
+from meta_eval.pack.prompt_lengths import find_tokenizer
 from meta_eval.plugins.engines.llamacpp.backend import PROGRAM, make_server_command, make_server_settings
-from meta_eval.sockets import (
-    Answer,
-    BackendError,
-    CompletionsConnection,
-    Failed,
-    Request,
-    Served,
-    ServerClient,
-    find_tokenizer,
-    start_server,
-)
+from meta_eval.sockets import Answer, BackendError, Request
 
 _SCRIPT = Path(__file__).with_name("llamacpp_server.py")
 

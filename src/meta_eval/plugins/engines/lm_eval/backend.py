@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from meta_eval.sockets import AddedBos, BackendReasons, LmEvalBackend, Settings, list_families, load_class
+from meta_eval.harness.families import list_families
+from meta_eval.pack.backends.base import AddedBos, load_class
+from meta_eval.pack.backends.server import LmEvalBackend
+from meta_eval.sockets import BackendReasons, Settings
 
 _RESERVED = {
     "pretrained": "use model_name",

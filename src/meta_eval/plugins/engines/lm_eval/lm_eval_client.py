@@ -20,19 +20,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from meta_eval.ask.served import diagnose_engine
+from meta_eval.harness.token_logprobs import TokenPlace
+from meta_eval.pack.prompt_lengths import make_token_counter
 from meta_eval.plugins.engines.output import redirect_output
-from meta_eval.sockets import (
-    Answer,
-    BackendError,
-    Client,
-    Request,
-    RunSettings,
-    TokenPlace,
-    diagnose_engine,
-    explain_too_long,
-    log,
-    make_token_counter,
-)
+from meta_eval.sockets import Answer, BackendError, Client, Request, RunSettings, explain_too_long, log
 
 # Requests with the same kind and settings that are answered together. A crash loses at most these; within them lm-eval
 # sorts by length.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from meta_eval.pack.backends.base import load_class
 from meta_eval.plugins.engines.vllm.backend import Vllm
-from meta_eval.sockets import Backend, RunSettings, Settings, load_class
+from meta_eval.sockets import Backend, RunSettings, Settings
 
 
 class Ray(Vllm):

@@ -18,22 +18,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from meta_eval.ask.served import diagnose_engine
+from meta_eval.base.inputs import open_regular
+from meta_eval.harness.settings import read_model_args
+from meta_eval.pack.prompt_lengths import find_tokenizer
 from meta_eval.plugins.engines.output import redirect_output
 from meta_eval.plugins.engines.ray import ray_rows
 from meta_eval.plugins.engines.ray.run_keys import RayKeys
 from meta_eval.plugins.engines.vllm.vllm_client import VllmClient
-from meta_eval.sockets import (
-    Answer,
-    BackendError,
-    Request,
-    RunSettings,
-    diagnose_engine,
-    explain_too_long,
-    find_tokenizer,
-    log,
-    open_regular,
-    read_model_args,
-)
+from meta_eval.sockets import Answer, BackendError, Request, RunSettings, explain_too_long, log
 
 # Requests per batch. Ray returns a batch when all its answers are ready, and a dying worker loses it.
 _TOGETHER = 8

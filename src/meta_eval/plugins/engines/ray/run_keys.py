@@ -7,7 +7,8 @@ from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, Field
 
-from meta_eval.sockets import ConfigKeys, make_visible, refuse_secret
+from meta_eval.harness.config_keys import make_visible, refuse_secret
+from meta_eval.sockets import ConfigKeys
 
 
 def _check(address: str | None) -> str | None:

@@ -14,31 +14,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from meta_eval.sockets import (
-    OVERRIDE,
-    Config,
-    ConfigError,
-    Grading,
-    RunOptions,
-    RunSettings,
-    ScoringOptions,
-    Settings,
-    ValuePlace,
-    __version__,
-    backend_of,
-    check_folder,
-    find_backend,
-    find_program,
-    find_tokenizer,
-    holds_secret,
-    log,
-    option,
-    option_of,
-    prepare_pack,
-    read_manifest,
-    replace_folder,
-    settings_of,
-)
+from meta_eval.ask.ask_options import RunOptions
+from meta_eval.ask.grading import Grading
+from meta_eval.ask.pipeline import prepare_pack, settings_of
+from meta_eval.base.ownership import check_folder, replace_folder
+from meta_eval.base.secrets import holds_secret
+from meta_eval.base.verb_options import option_of
+from meta_eval.base.version import __version__
+from meta_eval.pack.backends.registry import backend_of, find_backend
+from meta_eval.pack.backends.server import find_program
+from meta_eval.pack.config import Config, ValuePlace
+from meta_eval.pack.pack_options import OVERRIDE, ScoringOptions
+from meta_eval.pack.prompt_lengths import find_tokenizer
+from meta_eval.sockets import ConfigError, RunSettings, Settings, log, option, read_manifest
 
 # Options that the scripts set themselves; a user's option of the same name would break them.
 _OURS = frozenset(

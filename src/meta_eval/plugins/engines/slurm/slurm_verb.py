@@ -8,8 +8,10 @@ from pathlib import Path
 
 import typer
 
+from meta_eval.cli import options
+from meta_eval.cli.console import show_progress
 from meta_eval.plugins.engines.slurm.slurm_jobs import Jobs
-from meta_eval.sockets import err, options, print_result, show_progress
+from meta_eval.sockets import err, print_result
 
 
 @options.spread_options()
@@ -27,8 +29,8 @@ def slurm(
 
     Example: meta-eval slurm --shards 4 --time 4:00:00
     """
+    from meta_eval.pack.config import open_config
     from meta_eval.plugins.engines.slurm.slurm_jobs import SCRIPTS, write_jobs
-    from meta_eval.sockets import open_config
 
     if jobs.nodes > 1:  # the pack and the jobs both need it
         jobs = jobs.updated(overrides=[*jobs.overrides, "backend=server", "serve=false"])

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from meta_eval.pack.backends.base import AddedBos, load_class
+from meta_eval.pack.backends.server import LmEvalBackend, Server
 from meta_eval.plugins.engines.vllm.serve import VLLM_HINT, VLLM_TUNING, VllmServe, find_vllm
-from meta_eval.sockets import AddedBos, Backend, LmEvalBackend, RunSettings, Server, Settings, load_class
+from meta_eval.sockets import Backend, RunSettings, Settings
 
 
 class Vllm(LmEvalBackend):

@@ -9,7 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from meta_eval.sockets import OF_CLIENT, BackendError, RunSettings, ServerProgram, Settings, describe_missing, log
+from meta_eval.pack.backends.base import describe_missing
+from meta_eval.pack.backends.server import OF_CLIENT
+from meta_eval.sockets import BackendError, RunSettings, ServerProgram, Settings, log
 
 # What our extra vllm installs. The package itself is on no registry yet, so a hint names what it needs.
 VLLM_EXTRA = "'vllm>=0.18'"
@@ -57,7 +59,7 @@ class VllmServe(ServerProgram):
         return ("vllm", "serve", model, "--dtype", dtype, "--max-model-len", str(max_model_len))
 
     def start(self, settings: RunSettings, model: str, logs: Path) -> Any:
-        from meta_eval.sockets import HOST, start_server
+        from meta_eval.ask.served import HOST, start_server
 
         if settings.base_url:
             raise BackendError(

@@ -17,18 +17,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from meta_eval.ask.served import diagnose_engine
+from meta_eval.harness.settings import read_model_args
 from meta_eval.plugins.engines.output import redirect_output
 from meta_eval.plugins.engines.vllm.serve import VLLM_EXTRA
-from meta_eval.sockets import (
-    Answer,
-    BackendError,
-    Client,
-    Request,
-    RunSettings,
-    diagnose_engine,
-    explain_too_long,
-    read_model_args,
-)
+from meta_eval.sockets import Answer, BackendError, Client, Request, RunSettings, explain_too_long
 
 # Requests in the engine for each that it works on, so that it never waits.
 _AHEAD = 2

@@ -13,9 +13,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from meta_eval.pack.templates.spec import Variant
 from meta_eval.plugins.meta.catalog import dataset_names
 from meta_eval.plugins.meta.catalog.dataset_names import Identity
-from meta_eval.sockets import Variant
 
 Averaging = Literal["macro", "micro", "mean of four"]
 Percent = Annotated[float, Field(ge=0, le=100)]

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from meta_eval.sockets import Variant, list_families
+from meta_eval.harness.families import list_families
+from meta_eval.pack.templates.spec import Variant
 
 # The name of the embedded sample.
 SAMPLE = "sample"

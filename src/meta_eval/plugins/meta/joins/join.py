@@ -14,8 +14,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from meta_eval.base.errors import JoinError
+from meta_eval.base.hashing import hash_text
+from meta_eval.base.inputs import describe_error
+from meta_eval.harness.families import list_families
 from meta_eval.plugins.meta.joins.text_matching import Matching, match_known, match_one_to_one, match_shown
-from meta_eval.sockets import DataError, JoinError, describe_error, hash_text, list_families, locating
+from meta_eval.sockets import DataError, locating
 
 if TYPE_CHECKING:
     from meta_eval.plugins.meta.source.rows import RowPlace, SourceRow

@@ -15,7 +15,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from meta_eval.sockets import hash_text
+from meta_eval.base.hashing import hash_text
 
 # Finding candidates compares with every right row, in quadratic time of a text: so it is done only for the first few,
 # and by their beginnings.

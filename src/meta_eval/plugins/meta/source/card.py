@@ -15,16 +15,12 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import pairwise
 
+from meta_eval.base.errors import suggest_name
+from meta_eval.base.pack_names import join_names
+from meta_eval.base.yaml_files import YamlError, parse_yaml
+from meta_eval.harness.output_index import RESTORE_NAME, explain_wrong_time
 from meta_eval.plugins.meta.source.dataset import Subset
-from meta_eval.sockets import (
-    RESTORE_NAME,
-    SourceError,
-    YamlError,
-    explain_wrong_time,
-    join_names,
-    parse_yaml,
-    suggest_name,
-)
+from meta_eval.sockets import SourceError
 
 CARD = "README.md"
 

@@ -9,8 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from meta_eval.base.errors import suggest_name
+from meta_eval.pack.hub import DataFile
 from meta_eval.plugins.meta.catalog.dataset_names import Identity
-from meta_eval.sockets import DataFile, SourceError, locating, suggest_name
+from meta_eval.sockets import SourceError, locating
 
 SourceKind = Literal["hub", "folder", "sample"]
 

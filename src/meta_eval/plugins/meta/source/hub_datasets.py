@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from meta_eval.base.inputs import describe_error
+from meta_eval.pack import hub
+from meta_eval.pack.hub import Repository
 from meta_eval.plugins.meta.catalog.dataset_names import NOBODY, Identity, merge_identities
 from meta_eval.plugins.meta.source import card as cards
 from meta_eval.plugins.meta.source.dataset import EvalsDataset, OriginalDataset
-from meta_eval.sockets import Repository, SourceError, describe_error, hub, locating, read_regular
+from meta_eval.sockets import SourceError, locating, read_regular
 
 
 def open_evals_dataset(

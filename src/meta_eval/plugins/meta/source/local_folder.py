@@ -12,19 +12,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from meta_eval.base.hashing import hash_bytes, hash_file
+from meta_eval.base.inputs import expand_home
+from meta_eval.pack.hub import DataFile
+from meta_eval.pack.records.format_registry import explain_unreadable
 from meta_eval.plugins.meta.catalog.dataset_names import NOBODY, Identity, merge_identities
 from meta_eval.plugins.meta.source import card as cards
 from meta_eval.plugins.meta.source.dataset import EvalsDataset, OriginalDataset
-from meta_eval.sockets import (
-    DataFile,
-    SourceError,
-    expand_home,
-    explain_unreadable,
-    hash_bytes,
-    hash_file,
-    locating,
-    read_regular,
-)
+from meta_eval.sockets import SourceError, locating, read_regular
 
 _MOST_FILES = 100_000
 

@@ -5,19 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from meta_eval.base.errors import UnreachableError, suggest_name
+from meta_eval.base.inputs import expand_home, suggest_path
+from meta_eval.pack.hub import DataFile
 from meta_eval.plugins.meta import catalog
 from meta_eval.plugins.meta.catalog.dataset_names import SAMPLE
 from meta_eval.plugins.meta.source.dataset import EvalsDataset, OriginalDataset, Subset
-from meta_eval.sockets import (
-    ConfigError,
-    DataFile,
-    SourceError,
-    UnreachableError,
-    expand_home,
-    log,
-    suggest_name,
-    suggest_path,
-)
+from meta_eval.sockets import ConfigError, SourceError, log
 
 
 def open_evals_dataset(name: str, *, revision: str | None = None) -> Sequence[EvalsDataset]:

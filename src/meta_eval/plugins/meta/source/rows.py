@@ -16,16 +16,10 @@ from functools import partial
 from itertools import chain
 from typing import Any, NoReturn
 
-from meta_eval.sockets import (
-    MAX_DEPTH,
-    MAX_FILE,
-    DataFile,
-    SourceError,
-    describe_error,
-    locating,
-    open_parquet,
-    quoted,
-)
+from meta_eval.base.display import quoted
+from meta_eval.base.inputs import MAX_DEPTH, MAX_FILE, describe_error, open_parquet
+from meta_eval.pack.hub import DataFile
+from meta_eval.sockets import SourceError, locating
 
 SourceRow = dict[str, Any]
 

@@ -16,10 +16,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
+from meta_eval.base.hashing import hash_bytes, hash_text
+from meta_eval.pack.hub import DataFile
 from meta_eval.plugins.meta.catalog.dataset_names import Identity
 from meta_eval.plugins.meta.source import sample_rows
 from meta_eval.plugins.meta.source.dataset import EvalsDataset, OriginalDataset, Subset
-from meta_eval.sockets import DataFile, SourceError, hash_bytes, hash_text, read_regular
+from meta_eval.sockets import SourceError, read_regular
 
 DATASET_ID: Final = "sample"
 

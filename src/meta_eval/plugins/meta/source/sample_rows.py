@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
+from meta_eval.base.hashing import hash_text
+from meta_eval.harness.families import list_families
 from meta_eval.plugins.meta.source.rows import SourceRow
-from meta_eval.sockets import hash_text, list_families, read_regular
+from meta_eval.sockets import read_regular
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -18,9 +18,10 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from meta_eval.pack.manifest import Trust
+from meta_eval.pack.templates.spec import Variant
 from meta_eval.plugins.meta.catalog import CatalogFact, Percent, parse_catalog, read_catalog, read_catalog_text
 from meta_eval.plugins.meta.thresholds import MIN_VALIDATED_AGREEMENT, MIN_VALIDATED_ROWS
-from meta_eval.sockets import Trust, Variant
 
 Status = Literal["verified", "documented", "assumed"]
 
