@@ -220,6 +220,7 @@ def test_stdout_is_ours_alone_when_a_package_prints_later(install: Install, resu
             "os.kill(os.getpid(), 9)",
             "often because memory ran out; code of plug_in:V of package my-package 1.0 ran in it",
         ),
+        ("os._exit(127)", "by the system's loader (exit code 127), perhaps because memory ran out; code of plug_in:V"),
     ],
 )
 def test_an_end_that_comes_later_is_no_silent_success(end: str, said: str, install: Install, results: Path) -> None:
