@@ -220,6 +220,7 @@ def test_stdout_is_ours_alone_when_a_package_prints_later(install: Install, resu
             "os.kill(os.getpid(), 9)",
             "often because memory ran out; code of plug_in:V of package my-package 1.0 ran in it",
         ),
+        ("os._exit(127)", "by the system's loader (exit code 127), perhaps because memory ran out; code of plug_in:V"),
     ],
 )
 def test_an_end_that_comes_later_is_no_silent_success(end: str, said: str, install: Install, results: Path) -> None:
@@ -266,18 +267,20 @@ def test_the_example_of_a_verb_counts_the_docs_of_a_pack(install: Install, tmp_p
 
 
 SET = ("--set", "model_name=m", "--set", "tasks=recorded", "--set")
-SHADOWED = {
-    "views": ("html", VIEW, ("report", "results", "--html", "o.html")),
-    "verbs": ("report", VERB, ("--help",)),
-    "record_formats": ("lm-eval", FORMAT, ("prepare", *SET, "evals_dataset=site")),
-    "backends": ("server", BACKEND, ("doctor", "--backend", "none")),
-    "answer_forms": ("requests", "V = None", ("export", "results", "--to", "none")),
-}
+SHADOWED = [
+    ("views", "html", VIEW, ("report", "results", "--html", "o.html")),
+    ("verbs", "report", VERB, ("--help",)),
+    ("verbs", "report", VERB, ("report", "results", "--html", "o.html")),
+    ("record_formats", "lm-eval", FORMAT, ("prepare", *SET, "evals_dataset=site")),
+    ("backends", "server", BACKEND, ("doctor", "--backend", "none")),
+    ("answer_forms", "requests", "V = None", ("export", "results", "--to", "none")),
+]
 
 
-@pytest.mark.parametrize("socket", SHADOWED)
-def test_a_name_of_the_core_stays_its_own_and_the_package_is_told(socket: str, install: Install, results: Path) -> None:
-    name, code, command = SHADOWED[socket]
+@pytest.mark.parametrize(("socket", "name", "code", "command"), SHADOWED)
+def test_a_name_of_the_core_stays_its_own_and_the_package_is_told(
+    socket: str, name: str, code: str, command: tuple[str, ...], install: Install, results: Path
+) -> None:
     install(socket, name, f"print('imported')\n{code}")
     done = cli(*command, cwd=results)
     said = " ".join(done.stderr.split())

@@ -18,7 +18,8 @@ from runs import write_run
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="here nothing takes root's rights away")
 
 DENIED, LOCKED = "Permission denied", "is not readable"
-# By command: its exit code, and what the last line says. `w` may be written, `locked` may not be read.
+PART = "holds x/locked, which cannot be read: Permission denied"
+# By command: its exit code, and what the last line says. `w` may be written, `locked` and `part/x/locked` not be read.
 COMMANDS = {
     "prepare": (2, "work_dir work_dir: cannot be written (Permission denied)"),
     "prepare --set work_dir=new": (2, "work_dir new: cannot be written (Permission denied)"),
@@ -48,6 +49,12 @@ COMMANDS = {
     "compare a b --html new.html": (2, "new.html: cannot be written (Permission denied)"),
     "compare a b --html w/c.html": (0, ""),
     "compare a locked": (2, LOCKED),
+    "compare a part": (2, PART),
+    "report part": (2, PART),
+    "prepare --set work_dir=w/p --set baseline=part": (2, PART),
+    "prepare --set evals_dataset=part": (2, PART),
+    "prepare --set template_dir=part": (2, PART),
+    "prepare --set evals_dataset=sample --set tasks=own --set template_dir=part": (2, PART),
     "init": (2, ".: cannot be written: Permission denied"),
     "init new": (2, "new: cannot be written: Permission denied"),
     "init file": (2, "is a file, not a folder"),
@@ -80,8 +87,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     (folder / "file").touch()
     for words in ("prepare", "export work_dir --output requests.jsonl", "history add a --folder past"):
         cli(*words.split(), cwd=folder)
-    for name in ("w", "locked"):
-        (folder / name).mkdir()
+    for name in ("w", "locked", "part/x/locked"):
+        (folder / name).mkdir(parents=True)
+    write_run(folder / "part", [1.0] * 60 + [0.0] * 40)
     (folder / "locked" / "x.yaml").touch()
     modes = {path: path.stat().st_mode for path in (*folder.rglob("*"), folder) if path.name != "w"}
     for path, mode in modes.items():

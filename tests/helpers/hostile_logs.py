@@ -172,7 +172,7 @@ def _details(folder: Path, texts: Sequence[str]) -> Path:
     shape = choices_of_2023()
     safe = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
     (row, *_) = shape.table.to_pylist()
-    rows = [{**row, "example": text, "full_prompt": text, "choices": [text, "b"]} for text in safe]
+    rows = [{**row, "example": text, "full_prompt": text, "choices": [text, "b", "c"]} for text in safe]
     folder.mkdir(parents=True, exist_ok=True)
     return write_shape(folder, Shape(shape.task, (), pa.Table.from_pylist(rows, schema=shape.table.schema)))
 

@@ -47,3 +47,12 @@ def test_a_run_that_memory_does_not_hold_is_one_message(name: str, tmp_path: Pat
     out, err = running.communicate()
     assert (running.returncode, out) == (2, "")
     assert err == "error: memory ran out. Free some or allow more (ulimit -v), and run the same command again\n"
+
+
+@pytest.mark.parametrize("name", [case for case in HARNESSES if case.values[0] != "boards"])
+def test_a_mark_of_utf_8_and_line_ends_of_windows_are_read(name: str, tmp_path: Path) -> None:
+    run = WRITERS[name](tmp_path / "run", ["a", "b"])
+    before = refuse(run)  # a batch has no verdicts
+    for path in [run] if run.is_file() else [path for path in run.rglob("*") if path.is_file()]:
+        path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n"))
+    assert refuse(run) == before and (before is None or name == "chat")

@@ -333,6 +333,32 @@ def explain_locked(folder: Path) -> str | None:
     return None
 
 
+def walk(root: Path) -> Iterator[tuple[str, list[str], list[str]]]:
+    """`os.walk`, which passes over no folder that may not be read.
+
+    Raises:
+        InputError: One may not.
+    """
+
+    def refuse(error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError):  # it went meanwhile
+            inside = os.path.relpath(error.filename, root)
+            which = "cannot be read" if inside == "." else f"holds {inside}, which cannot be read"
+            hint = "Allow it (chmod u+rx), or take it out"
+            raise InputError(f"{which}: {describe_error(error)}", where=str(root), hint=hint)
+
+    yield from os.walk(root, onerror=refuse)
+
+
+def walk_files(root: Path) -> Iterator[Path]:
+    """What is below a folder, at any depth, and is no folder, in any order.
+
+    Raises:
+        InputError: A folder may not be read.
+    """
+    return (Path(folder, name) for folder, _, names in walk(root) for name in names)
+
+
 def is_path(name: str) -> bool:
     """Whether a name has the form of a path, and not of an id on the hub: ``owner/name``."""
     return name.startswith((".", "/", "~", "\\")) or name.count("/") > 1

@@ -41,6 +41,8 @@ _INTERRUPTED = 130
 
 # What ends a process that gets no memory: the system, or itself in a library that does not expect it.
 _LACKS_MEMORY = (signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS)
+# The exit code of glibc's dynamic loader, where it gets no memory for a thread.
+_LOADER = 127
 
 # How libraries say that there is no memory to load them, or for a thread of theirs.
 _NO_MEMORY = (
@@ -181,13 +183,16 @@ def _programs(process: int | str = "self") -> dict[int, str]:
     from pathlib import Path
 
     commands: dict[int, str] = {}
-    for file in Path(f"/proc/{process}/task").glob("*/children"):
-        with contextlib.suppress(OSError):
-            for number in map(int, file.read_text().split()):
-                with contextlib.suppress(OSError):
-                    command = Path(f"/proc/{number}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-                    if command.strip() and "resource_tracker" not in command and "forkserver" not in command:
-                        commands[number] = command.strip()  # empty: it ended, but nobody waited for it
+    with contextlib.suppress(OSError):  # where memory ran out
+        for file in Path(f"/proc/{process}/task").glob("*/children"):
+            with contextlib.suppress(OSError):
+                for number in map(int, file.read_text().split()):
+                    with contextlib.suppress(OSError):
+                        command = (
+                            Path(f"/proc/{number}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                        )
+                        if command.strip() and "resource_tracker" not in command and "forkserver" not in command:
+                            commands[number] = command.strip()  # empty: it ended, but nobody waited for it
     return commands
 
 
@@ -381,12 +386,13 @@ def describe_lost_end(places: Sequence[str], code: int) -> UserError:
     """
     from meta_eval.base.errors import TemplateError, UserError
 
-    if code < 0:
+    if code < 0 or code == _LOADER:
+        by = signal.Signals(-code).name if code < 0 else f"the system's loader (exit code {code})"
         often = "often" if code == -signal.SIGKILL else "perhaps"
-        why = f", {often} because memory ran out" if -code in _LACKS_MEMORY else ""
+        why = f", {often} because memory ran out" if code == _LOADER or -code in _LACKS_MEMORY else ""
         ran = f"; code of {places[-1]} ran in it" if places else ""
         return UserError(
-            f"the process was ended by {signal.Signals(-code).name}{why}{ran}",
+            f"the process was ended by {by}{why}{ran}",
             hint="The same command goes on from what was saved",
         )
     if not places:

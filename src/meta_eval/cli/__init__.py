@@ -22,7 +22,7 @@ from meta_eval.base.logs import log
 from meta_eval.base.version import __version__
 from meta_eval.base.worker import NO_MEMORY, ran_out_of_memory
 from meta_eval.cli.streams import print_result
-from meta_eval.cli.verb import Verb, find_verb, list_verbs
+from meta_eval.cli.verb import Verb, find_verb, list_verbs, warn_shadowed
 
 _INTERRUPTED = 130
 _CODES = (0, 1, 2, 3, _INTERRUPTED)
@@ -133,6 +133,7 @@ def _version(is_set: bool) -> None:
 
 @app.callback()
 def _root(
+    context: typer.Context,
     version: bool = typer.Option(  # noqa: ARG001 (its callback acts)
         False, "--version", help="Print the version and exit.", callback=_version, is_eager=True
     ),
@@ -140,6 +141,7 @@ def _root(
     from meta_eval.cli.console import notes
 
     log.addHandler(notes)
+    warn_shadowed(context.invoked_subcommand, VERBS)
 
 
 def main() -> None:

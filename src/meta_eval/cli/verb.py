@@ -87,6 +87,11 @@ def find_verb(name: str, shipped: Iterable[Verb]) -> Verb | None:
     return verb
 
 
+def warn_shadowed(name: str | None, shipped: Iterable[Verb]) -> None:
+    """Say which package's verb of this name is never used, because the core has one."""
+    find_extensions(ENTRY_POINTS, [verb.name for verb in shipped if verb.name == name])
+
+
 def list_verbs(shipped: Iterable[Verb], warn: Callable[[str], None] = log.warning) -> list[Verb]:
     """All verbs under their headings: those of the core, then the others by name. ``warn`` says which are broken."""
     verbs = list(shipped)

@@ -31,7 +31,9 @@ def _repeats(text: str) -> bool:
 
 def _is_salad(text: str) -> bool:
     end = text[-_END:].rstrip()
-    return len(end.split()) > _WORDS_WITHOUT_MARK and not _MARKS.search(end)
+    # Letters and digits alone are told in a fraction of the time.
+    has_mark = not end.replace(" ", "").isalnum() and _MARKS.search(end)
+    return not has_mark and len(end.split()) > _WORDS_WITHOUT_MARK
 
 
 HOLDS_THOUGHTS = "hold thoughts up to </think>"

@@ -139,6 +139,9 @@ def seed_language_detection() -> Iterator[None]:
 # Characters from which orjson escapes a text faster than `json`, with its call.
 _LONG = 100
 
+# Characters from which its memory is asked for first: at most so many bytes a character, with the text in UTF-8.
+_LARGE, _ROOM = 2**14, 64
+
 _CONSTANTS = {None: "null", True: "true", False: "false"}
 
 
@@ -236,6 +239,8 @@ def _joined(brackets: str, parts: list[str], margin: str | None) -> str:
 
 def _quoted(text: str) -> str:
     if len(text) >= _LONG:
+        if len(text) > _LARGE:
+            bytearray(_ROOM * len(text))  # orjson would end the process where memory runs out; this is a MemoryError
         with contextlib.suppress(orjson.JSONEncodeError):  # a lone surrogate
             return orjson.dumps(text).decode()
     return str(encode_basestring(text))

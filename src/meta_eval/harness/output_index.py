@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from meta_eval.base.inputs import is_packed, open_regular, suggest_path
+from meta_eval.base.inputs import is_packed, open_regular, suggest_path, walk_files
 from meta_eval.harness.doc_results import ResultsError
 from meta_eval.harness.provenance import Provenance
 from meta_eval.harness.results_file import ResultsFile, as_mapping, looks_like_results, read_results_file
@@ -166,7 +166,7 @@ def index_outputs(paths: Sequence[Path], *, skip_damaged: bool = False) -> Outpu
     distinct: dict[tuple[Path | None, Path | None, str], TaskOutput] = {}
     for path in paths:
         if path.is_dir():
-            files = [file for file in path.rglob("*") if file.suffix in _SUFFIXES]
+            files = [file for file in walk_files(path) if file.suffix in _SUFFIXES]
             chosen = _group_by_run(files, results, faults.__setitem__)
         else:
             chosen = _index_file(path, results, faults, skip_damaged=skip_damaged)

@@ -35,7 +35,7 @@ _HASHES = ("doc_hash", "prompt_hash", "target_hash")
 _BY_TASK = ("results", "configs", "versions", "n-shot", "higher_is_better", "n-samples", "group_subtasks")
 
 # lm-eval's tracker only logs write errors and continues.
-_HALF = "lm_eval wrote nothing or half a file there; the disk may be full"
+_HALF = "lm_eval wrote nothing or half a file there; the disk may be full, or memory ran out"
 
 
 @dataclass(frozen=True, slots=True)

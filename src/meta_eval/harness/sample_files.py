@@ -44,7 +44,6 @@ from meta_eval.harness.doc_results import (
 from meta_eval.harness.sample_parser import (
     FILTERED,
     find_limit,
-    list_metrics,
     parse_sample,
     read_arguments,
     read_doc_number,
@@ -235,7 +234,7 @@ def add_endings(
 def is_empty_answer(text: str) -> bool:
     """Whether an answer says nothing: a text of white space, or the JSON text of a chat message without text and
     calls."""
-    return _find_ending(text, None, None, None).is_empty
+    return not (text.strip() and not text.startswith("{")) and _find_ending(text, None, None, None).is_empty
 
 
 def _find_ending(text: str, end: object, limit: int | None, count_tokens: CountTokens | None) -> _Ending:
@@ -375,7 +374,7 @@ def read_graded(samples: Iterable[Mapping[str, Any]], count_tokens: CountTokens 
     reading = _SampleFileReading(Path(), (), is_of_file=False)
     for sample in samples:
         try:
-            reading.read(sample, count_tokens, may_be_nan=list_metrics(sample))
+            reading.read(sample, count_tokens, may_be_nan=sample)
         except ResultsError:
             with locating(f"doc {sample['doc_id']}"):
                 raise

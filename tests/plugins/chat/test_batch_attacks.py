@@ -69,6 +69,8 @@ PAIRS: dict[str, tuple[dict[str, list[Any]], int | str]] = {
     "share of nothing": (every(top_p=NAN), DAMAGED),
     "stop of a number": (every(stop=5), DAMAGED),
     "stop in a list in a list": (every(stop=[["a"]]), DAMAGED),
+    "stop of null in a list": (every(stop=["a", None]), DAMAGED),
+    "stop of null": (every(stop=None), 3),
     "two answers": (every(n=2), "asks for several answers at once"),
     "other fields": (every(logit_bias=5, seed="x", response_format={"type": None}, stream=True, own={"a": NAN}), 3),
     "deep field": (one(x=DEEP), 3),

@@ -71,6 +71,8 @@ STREAMS: dict[str, tuple[bytes, str]] = {
     "interleaved": (calls(call(1, "g", "["), call(0, "f", "{"), call(0, None, "}"), call(1, None, "]")), "f({})g([])"),
     "calls without index": (calls(call(None, "f", "{}"), call(None, "g", "{"), call(None, None, "}")), "f({})g({})"),
     "last without index": (calls(call(0, "f", "{"), call(1, "g", "{"), call(0, None, "}"), call(None, None, "}")), "f({})g({})"),
+    "name with each piece": (calls(call(0, "get", "{"), call(0, "get", "}"), call(0, "get")), "get({})"),
+    "name in pieces": (calls(call(0, "get_"), call(0, "time"), call(0, "", "{}")), "get_time({})"),
     "call of null": (calls(call(0, "f")), "f()"),
     "call of an object": (calls(call(0, "f", {"a": 1})), 'f({"a": 1})'),
     "text of completions": (event({"index": 0, "text": "A", "finish_reason": "stop"}) + DONE, "neither a delta nor a message"),

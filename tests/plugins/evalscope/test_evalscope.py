@@ -250,6 +250,14 @@ def test_a_broken_file_is_one_message(tmp_path: Path, file: str, name: str) -> N
     assert words in str(refuse(folder))
 
 
+def test_predictions_that_are_a_broken_link_are_one_message(tmp_path: Path) -> None:
+    folder = write(tmp_path / "a", [review(1)])
+    path = folder / RUN / "predictions" / "m" / "sums_default.jsonl"
+    path.unlink()
+    path.symlink_to("gone.jsonl")
+    assert "sums_default.jsonl: cannot be read: " in str(refuse(folder))
+
+
 def test_empty_reviews_are_one_message(tmp_path: Path) -> None:
     folder = write(tmp_path / "a", [review(1)])
     (folder / RUN / "reviews" / "m" / "sums_default.jsonl").write_bytes(b"")

@@ -200,6 +200,8 @@ def test_the_task_may_be_left_out(place: Path) -> None:
         ("vllm:kv_cache_usage_perc -1\n", None),
         ("vllm:kv_cache_usage_perc 50\n", None),
         ("vllm:kv_cache_usage_perc 1e400\n", None),
+        ("vllm:kv_cache_usage_perc 0x1\nvllm:kv_cache_usage_perc 0_2\n", None),
+        ("vllm:kv_cache_usage_perc 0.5 1700000000000\r\n", 0.5),
         ("<html>", None),
         ("", None),
     ],

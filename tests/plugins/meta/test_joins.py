@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +18,14 @@ from meta_eval.base.errors import DataError, JoinError
 from meta_eval.base.hashing import hash_text
 from meta_eval.plugins.meta.joins import JOINS, ifeval
 from meta_eval.plugins.meta.joins.join import Joined, KnownDifference, OriginalRows
-from meta_eval.plugins.meta.joins.text_matching import match_known, match_one_to_one
+from meta_eval.plugins.meta.joins.text_matching import (
+    Matching,
+    Problem,
+    match_known,
+    match_one_to_one,
+    match_shown,
+    normalise_text,
+)
 from meta_eval.plugins.meta.source.rows import RowPlace
 
 PLACE = RowPlace("my/evals", "ifeval__strict")
@@ -93,6 +103,69 @@ def test_a_known_difference_matches_its_own_texts_one_to_one(
     match_known(matching, left, right, [frozenset((hash_text("one"), hash_text("three")))])
     assert matching.pairs == pairs
     assert [problem.left for problem in matching.problems] == [i for i, pair in enumerate(pairs) if pair is None]
+
+
+def find_shown(text: str, evidence: Sequence[tuple[str, ...]]) -> list[int]:
+    """The right rows that a prompt shows, as `match_shown` defines them: each prompt is compared with each row."""
+    needles = [tuple(map(normalise_text, texts)) for texts in evidence]
+    text = normalise_text(text)
+    shown = [index for index, texts in enumerate(needles) if texts and all(part and part in text for part in texts)]
+    firsts = {needles[index][0] for index in shown}
+    return [n for n in shown if not any(needles[n][0] != first and needles[n][0] in first for first in firsts)]
+
+
+# Texts that share beginnings, ends and whole blocks, of lengths around those that are looked up.
+BLOCKS = [("xy" * size)[:size] + end for size in (0, 1, 14, 15, 16, 17, 31, 64, 65, 256) for end in "xz "]
+EVIDENCE = st.lists(st.lists(st.sampled_from(BLOCKS), max_size=4).map("".join), max_size=3).map(tuple)
+
+
+@given(st.data(), st.lists(EVIDENCE, max_size=30))
+def test_a_prompt_shows_what_comparing_it_with_each_row_finds(data: Any, evidence: list[tuple[str, ...]]) -> None:
+    texts = [text for texts in evidence for text in texts]
+    parts = st.lists(st.sampled_from([*texts, *BLOCKS]), max_size=6)
+    prompts = data.draw(st.lists(parts.map("".join), max_size=5))
+    matching = Matching([None] * len(prompts), problems=[Problem(n, "unmatched") for n in range(len(prompts))])
+    match_shown(matching, prompts, evidence)
+    shown = [find_shown(prompt, evidence) for prompt in prompts]
+    taken = Counter(rows[0] for rows in shown if len(rows) == 1)
+    assert matching.pairs == [rows[0] if len(rows) == 1 and taken[rows[0]] == 1 else None for rows in shown]
+    assert [(problem.left, list(problem.candidates)) for problem in matching.problems] == [
+        (left, rows) for left, rows in enumerate(shown) if matching.pairs[left] is None
+    ]
+
+
+def _match_prompts(texts: list[tuple[str, ...]]) -> None:
+    matching = match_one_to_one([f"row {number}" for number in range(len(texts))], [""] * len(texts))
+    match_shown(matching, [f"Solve: {' '.join(some)}" for some in texts], texts)
+
+
+def _match_hashes(texts: list[tuple[str, ...]]) -> None:
+    left, right = (["".join(some) + end for some in texts] for end in ("l", "r"))
+    matching = Matching([None] * len(left), problems=[Problem(n, "unmatched") for n in range(len(left))])
+    match_known(matching, left, right, [{hash_text(left[n]), hash_text(right[-n - 1])} for n in range(len(left))])
+
+
+@pytest.mark.parametrize(
+    ("match", "write"),
+    [
+        (_match_prompts, lambda n: (f"Is {n * 7919 % 10007} odd? {n}" * 5,)),
+        (_match_prompts, lambda n: ("Write a function of these numbers, and say what it does. " * 3 + f"{n}",)),
+        (_match_prompts, lambda n: ("Write a function that does it.", f"f({n})")),
+        (_match_prompts, lambda n: ("What is it about?", "b")),
+        (_match_hashes, lambda n: (f"Is {n} odd?",)),
+    ],
+    ids=["different", "one beginning", "one question", "equal", "hashes"],
+)
+def test_four_times_as_many_rows_take_no_eight_times_as_long(
+    match: Callable[[list[tuple[str, ...]]], None], write: Callable[[int], tuple[str, ...]]
+) -> None:
+    took = []
+    for rows in (400, 1600):
+        texts = [write(number) for number in range(rows)]
+        began = time.process_time()
+        match(texts)
+        took.append(time.process_time() - began)
+    assert took[1] < 8 * max(took[0], 0.03)
 
 
 def ifeval_row(prompt: str, **members: Any) -> dict[str, Any]:

@@ -194,6 +194,9 @@ def test_the_command_adds_runs_and_its_exit_code_is_the_outcome(
     assert page.read_text().count("from the score to the mean of the runs before") == 1
 
 
+HEAD = '{"format": "meta-eval history", "version": 1, "time": "2026-01-01T00:00:00.000000Z", "name": "n", "model": "m"'
+
+
 @pytest.mark.parametrize(
     ("content", "told"),
     [
@@ -203,6 +206,11 @@ def test_the_command_adds_runs_and_its_exit_code_is_the_outcome(
         ('{"format": "meta-eval history", "version": 1, "time": "now", "tasks": {}}', "time"),
         ('{"format": "meta-eval history", "version": 1, "time": "2026-01-01T00:00:00Z", "tasks": {"t": {"metric": "m", '
          '"docs": {"a": 2}}}}', "less than or equal to 1"),
+        *((f'{HEAD}, "tasks": {{"t": {{"metric": "m", "docs": {docs}}}}}}}', words) for docs, words in {
+            '{"a": Infinity}': "docs.a", '{"a": true}': "docs.a", '{"a": "1.0"}': "docs.a", "{}": "docs: ",
+        }.items()),
+        (f'{HEAD}, "tasks": {{}}}}', "tasks: "),
+        ("[" * 10_000, "nested more than 100 deep"),
     ],
 )  # fmt: skip
 def test_a_file_that_is_no_run_is_named(content: str, told: str, tmp_path: Path) -> None:

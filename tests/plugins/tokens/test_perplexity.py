@@ -13,6 +13,7 @@ import numpy as np
 import perplexity_logs as logs
 import pytest
 from command import cli
+from forked import started
 from marks import each, thorough
 
 from meta_eval.base.errors import UserError
@@ -258,3 +259,17 @@ def test_two_logs_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) ->
         write(tmp_path / folder / "run" / "ppl.log", logs.write_plain(values))
     ran = cli("fidelity", "q4/run/ppl.log", "--baseline", "f16/run/ppl.log", cwd=tmp_path)
     assert "q4/run/ppl.log beside f16/run/ppl.log" in ran.stdout
+
+
+def test_a_log_that_memory_does_not_hold_is_one_message(tmp_path: Path) -> None:
+    """With 24 MiB more than the process has at its start, where a plain log is read."""
+    plain = logs.write_plain(TEXT.base)
+    base = write(tmp_path / "base.log", plain)
+    for log, code, words in (
+        (plain, 0, "copy.log beside base.log\n"),
+        (plain + "x\n" * 2**22, 2, "error: memory ran out. Free some or allow more (ulimit -v), and run the same"),
+    ):
+        running = started("fidelity", write(tmp_path / "copy.log", log), "--baseline", base, memory=24 * 2**20)
+        out, said = running.communicate()
+        assert running.returncode == code
+        assert (out + said).startswith(words) and said.count("error: ") == (code == 2)

@@ -176,3 +176,18 @@ def test_a_table_is_judged_or_refused_in_a_line(beside: str, name: str, baseline
         assert message and message in str(error) and "\n" not in str(error)
     else:
         assert not message
+
+
+@pytest.mark.parametrize(("mine", "theirs", "words"), [(0, 8, "the baseline has 8"), (8, None, "this model has 8")])
+def test_choices_of_one_side_alone_are_a_note(
+    mine: int, theirs: int | None, words: str, baseline: Path, tmp_path: Path
+) -> None:
+    tables = [tmp_path / "mine.parquet", tmp_path / "theirs.parquet"]
+    pair = np.array([-1.0, -2.0], np.float32)
+    for path, docs in zip(tables, (mine, theirs), strict=True):
+        shutil.copy(baseline, path)
+        if docs is not None:
+            choices = [Choices("c", doc, f"{doc:064d}", pair, pair, 0) for doc in range(docs)]
+            write_choices(find_choices_path(path), HEADER, choices)
+    report = build_fidelity_report(tables[0], baseline=tables[1])
+    assert f"choices are not compared: {words} docs of choices, and the other has none" in report.notes

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from meta_eval.base.errors import DataError, locating
 from meta_eval.base.hashing import hash_pieces, hash_text
+from meta_eval.base.inputs import walk_files
 from meta_eval.pack.manifest import RecordEntry
 from meta_eval.pack.records.recorded_docs import RecordedDoc, RecordedDocs, format_doc
 from meta_eval.pack.records.task_code import make_grader_code
@@ -55,12 +56,16 @@ class Place:
 
     @cached_property
     def files(self) -> tuple[str, ...]:
-        """The files below a folder or in a dataset, by their paths inside it, sorted; empty for a file."""
+        """The files below a folder or in a dataset, by their paths inside it, sorted; empty for a file.
+
+        Raises:
+            InputError: A folder below it may not be read.
+        """
         if self.repository is not None:
             return tuple(sorted(self.repository.names))
         if self.path is None or not self.path.is_dir():
             return ()
-        return tuple(sorted(path.relative_to(self.path).as_posix() for path in self.path.rglob("*") if path.is_file()))
+        return tuple(sorted(path.relative_to(self.path).as_posix() for path in walk_files(self.path) if path.is_file()))
 
     def fetch(self, file: str) -> Path:
         """Fetch a file to this machine.

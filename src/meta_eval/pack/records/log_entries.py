@@ -211,10 +211,10 @@ def to_number(value: object) -> float | None:
 
 
 def peek_log(path: Path) -> bytes:
-    """The first bytes of a file, by which its format is recognised; empty if it cannot be read."""
+    """The first bytes of a file behind a mark of UTF-8, by which its format is known; empty if it cannot be read."""
     try:
         with open_regular(path, buffering=_START) as file:
-            return file.read(_START)
+            return file.read(_START).removeprefix(b"\xef\xbb\xbf")
     except (OSError, ValueError):
         return b""
 

@@ -61,8 +61,8 @@ def _check_generation(settings: Mapping[str, Any]) -> None:
     if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
         raise _refused("max_gen_toks", limit, "no number of tokens")
     stops = settings.get("until")
-    for stop in stops if isinstance(stops, list) else [stops]:
-        if stop is not None and not _is_text(stop):
+    for stop in stops if isinstance(stops, list) else [] if stops is None else [stops]:
+        if not _is_text(stop):
             raise _refused("until", stop, "no text")
     for key, value in settings.items():
         if isinstance(value, float) and not math.isfinite(value):

@@ -23,7 +23,7 @@ from typing import Any
 
 from meta_eval.base import assets
 from meta_eval.base.errors import ConfigError, SourceError, TemplateError, locating
-from meta_eval.base.inputs import explain_locked, read_regular, read_text
+from meta_eval.base.inputs import explain_locked, read_regular, read_text, walk
 from meta_eval.base.pack_names import COPIED_SUFFIX, is_name
 from meta_eval.base.yaml_files import MAX_BYTES, parse_yaml
 from meta_eval.pack.templates.checks import check_keys
@@ -295,7 +295,7 @@ def _stamp(root: Path) -> Hashable:
     if (installed := _installed()) is not None and root == installed[0]:
         return None
     found = []
-    for folder, _, names in os.walk(root):
+    for folder, _, names in walk(root):
         for name in names:
             if name.endswith("yaml"):
                 with suppress(OSError):
@@ -345,7 +345,7 @@ def _texts(root: Path, stamp: Hashable) -> Sequence[tuple[PurePosixPath, bytes]]
     """Every YAML below a folder, read once, including shared files such as ``_some_yaml``."""
     texts = []
     noted = stamp is not None  # of the installed lm-eval, nobody edits a file
-    for folder, _, names in os.walk(root):
+    for folder, _, names in walk(root):
         place = Path(folder)
         inside = PurePosixPath(place.relative_to(root).as_posix())
         for name in names:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from meta_eval.base import assets
 from meta_eval.base.errors import TemplateError, UserError
-from meta_eval.base.inputs import read_text
+from meta_eval.base.inputs import read_text, walk_files
 from meta_eval.base.pack_names import join_names
 from meta_eval.base.thresholds import NAMED
 from meta_eval.base.yaml_files import parse_yaml
@@ -60,7 +60,7 @@ def find_recipe(root: Path) -> RecipeFolder | None:
     theirs: list[Path] = []
     is_mixed = is_other = False
     shipped = read_templates(assets.asset_path("meta_template")).tasks
-    for path in sorted(root.rglob("*.yaml")):
+    for path in sorted(path for path in walk_files(root) if path.suffix == ".yaml"):
         try:
             tree = parse_yaml(read_text(path), where=str(path), constructors={"!function": str}).tree
         except UserError:

@@ -22,7 +22,7 @@ from pydantic_core import ErrorDetails
 from meta_eval.base import assets
 from meta_eval.base.display import quoted
 from meta_eval.base.errors import TemplateError, describe_wrong_value, join_errors, locating, suggest_name
-from meta_eval.base.inputs import InputError, explain_locked, read_text, suggest_path
+from meta_eval.base.inputs import InputError, explain_locked, read_text, suggest_path, walk, walk_files
 from meta_eval.base.logs import log
 from meta_eval.base.pack_names import RULE, is_inside, is_name, join_names
 from meta_eval.base.thresholds import NAMED
@@ -186,7 +186,7 @@ def _reads_same_rows(task: Template, other: Template) -> bool:
 
 
 def _list_yaml(root: Path) -> Iterator[tuple[Path, PurePosixPath]]:
-    for path in sorted(root.rglob("*.yaml")):
+    for path in sorted(path for path in walk_files(root) if path.suffix == ".yaml"):
         file = PurePosixPath(path.relative_to(root).as_posix())
         if not _hidden(file) and not any(part.startswith("_") for part in file.parent.parts):
             yield path, file
@@ -422,7 +422,7 @@ def _modules(reading: FolderReader, file: PurePosixPath) -> Iterator[PurePosixPa
 def _companions(root: Path, folder: PurePosixPath) -> Iterator[PurePosixPath]:
     """The files of a folder but YAML and what is hidden. `os.walk` is several times quicker than `Path.rglob`."""
     for place in () if _hidden(folder) else _places(root, folder):
-        for base, folders, names in os.walk(place):
+        for base, folders, names in walk(place):
             folders[:] = [name for name in folders if not _is_hidden(name)]
             inside = folder / os.path.relpath(base, place)
             for name in names:

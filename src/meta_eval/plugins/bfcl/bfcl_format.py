@@ -86,9 +86,8 @@ def find_runs(place: Place) -> list[BfclRun]:
 
 def _list_runs(root: Path, model: str | None) -> list[BfclRun]:
     folders = [root / kind / (model or "") for kind in ("result", "score")]
-    files = [
-        file.relative_to(root).as_posix() for folder in folders if folder.is_dir() for file in folder.rglob("*.json")
-    ]
+    below = (folder / file for folder in folders for file in Place("", folder).files)
+    files = [file.relative_to(root).as_posix() for file in below if file.suffix == ".json"]
     return _sort_files(root, sorted(files), model)
 
 

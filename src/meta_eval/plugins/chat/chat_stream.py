@@ -16,6 +16,9 @@ _TEXTS = ("content", "reasoning", "reasoning_content", "refusal")
 # The most answers of a stream, and tool calls of a message.
 _MOST = 1024
 
+# The most characters of a function's name.
+_NAME = 256
+
 # A mark that may stand before the first line, and the fields of an event.
 _BOM = b"\xef\xbb\xbf"
 _FIELDS = (b"data:", b"event:", b":", b"id:", b"retry:")
@@ -150,6 +153,11 @@ class _Text:
         if piece:
             self._pieces.append(piece)
 
+    def add_name(self, piece: str) -> None:
+        """Add a piece of a name. The whole name again is no piece: some servers repeat it with every delta."""
+        if len(piece) > _NAME or self._length != len(piece) or str(self) != piece:
+            self.add(piece)
+
     def __str__(self) -> str:
         return "".join(self._pieces)
 
@@ -191,7 +199,7 @@ class _Choice:
             self.last = max(self.last, place)
             call = calls.setdefault(place, _Call())
             if isinstance(name, str):
-                call.name.add(name)
+                call.name.add_name(name)
             if arguments is not None:
                 call.arguments.add(arguments if isinstance(arguments, str) else format_json(arguments))
 

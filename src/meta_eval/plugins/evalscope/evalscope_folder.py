@@ -52,7 +52,7 @@ class EvalscopeRun:
     def find_predictions(self, stem: str) -> Path | None:
         """The answers of a dataset's subset; None if they are not there."""
         path = self.root / "predictions" / self.model / f"{stem}.jsonl"
-        return path if path.is_file() else None
+        return path if path.is_symlink() or path.exists() else None
 
     def read_reports(self) -> dict[str, Report]:
         """The reports by dataset; empty for a run that did not end.

@@ -25,7 +25,7 @@ _NAMES = {
              "llamacpp:kv_cache_usage_ratio"),
     "preemptions": ("vllm:num_preemptions_total", "vllm:num_preemptions", "sglang:num_retracted_reqs"),
 }  # fmt: skip
-_LINE = re.compile(r"^([A-Za-z_:]+)(?:\{[^}\n]*\})? ([0-9.eE+-]+)", re.MULTILINE)
+_LINE = re.compile(r"^([A-Za-z_:]+)(?:\{[^}\n]*\})? ([0-9.eE+-]+)(?!\S)", re.MULTILINE)
 
 # The largest of each figure that can be.
 _LARGEST = {"running": 1e12, "waiting": 1e12, "pool": 1.0, "preemptions": 1e12}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from meta_eval.sockets import UserError
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-    from meta_eval.judge.token_table import Header
+    from meta_eval.judge.token_table import Choices, Header
     from meta_eval.plugins.tokens.comparison import TableComparison
     from meta_eval.plugins.tokens.table_pairing import Pair
     from meta_eval.plugins.tokens.token_columns import Columns, Vocabulary
@@ -81,8 +81,9 @@ def build_fidelity_report(
         noise = find_noise(baseline)
     is_noise = noise is not None and os.path.realpath(noise) == os.path.realpath(table)
     reading = _NoiseReading(None if is_noise else noise, baseline, first, margin)
-    if baseline is not None and choices and find_choices_path(baseline).exists():
-        other, baseline_choices = read_choices(find_choices_path(baseline))
+    has_theirs = baseline is not None and find_choices_path(baseline).exists()
+    other, baseline_choices = read_choices(find_choices_path(baseline)) if baseline and has_theirs else (None, [])
+    if choices and has_theirs:
         of_choices = compare_choices(baseline_choices, choices, reading.of_choices(), least)
     if baseline is not None and tokens is not None and (baseline.exists() or of_choices is None):
         baseline_tokens = read_tokens(baseline)
@@ -106,6 +107,7 @@ def build_fidelity_report(
     notes = [
         *(note for compared in (comparison, of_choices) if compared for note in compared.notes),
         *reading.notes,
+        *_note_uncompared(choices, baseline_choices, of_choices is not None or baseline is None),
         *write.describe_left_out(first.left_out),
     ]
     if columns is not None and any(answer.truncated for answer in columns.answers):
@@ -129,6 +131,13 @@ def build_fidelity_report(
         tokenizer=tokenizer is not None,
         exit_follows_decision=exit_follows_decision,
     )
+
+
+def _note_uncompared(choices: Sequence[Choices], theirs: Sequence[Choices], is_settled: bool) -> Iterator[str]:
+    """Say that only one of two models has choices."""
+    if not is_settled and (choices or theirs):
+        which = f"this model has {len(choices):,}" if choices else f"the baseline has {len(theirs):,}"
+        yield f"choices are not compared: {which} docs of choices, and the other has none"
 
 
 class _NoiseReading:

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Literal
 
 from meta_eval.base.hashing import hash_text
@@ -20,6 +21,9 @@ from meta_eval.base.hashing import hash_text
 # Finding candidates compares with every right row, in quadratic time of a text: so it is done only for the first few,
 # and by their beginnings.
 _EXPLAINED, _COMPARED = 5, 500
+
+# Lengths of what is looked up in a prompt: a longer one for rows of which more than so many share the shorter.
+_ANCHORS, _CROWD = (16, 64, 256), 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,14 +100,24 @@ def match_shown(matching: Matching, prompts: Sequence[str], evidence: Sequence[t
         prompts: The text to search, by left row.
         evidence: The texts to find, by right row.
     """
-    needles = [tuple(normalise_text(text) for text in texts) for texts in evidence]
-    candidates_of: dict[int, list[int]] = {}
+    if not matching.problems:
+        return
+    rows: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for index, texts in enumerate(evidence):
+        needles = tuple(normalise_text(text) for text in texts)
+        if needles and all(needles):
+            rows[needles].append(index)
+    equal = {needles: tuple(indices) for needles, indices in rows.items()}
+    anchors = _find_anchors(list(equal))
+    lengths = {len(anchor) for anchor in anchors}
+    candidates_of: dict[int, tuple[int, ...]] = {}
     for problem in matching.problems:
         text = normalise_text(prompts[problem.left])
-        shown = [index for index, texts in enumerate(needles) if texts and all(part and part in text for part in texts)]
-        firsts = {needles[index][0] for index in shown}
-        parts = {first for first in firsts if any(first != other and first in other for other in firsts)}
-        candidates_of[problem.left] = [index for index in shown if needles[index][0] not in parts]
+        windows = (text[at : at + length] for length in lengths for at in range(len(text) - length + 1))
+        likely = [needles for window in {*filter(anchors.__contains__, windows)} for needles in anchors[window]]
+        shown = _drop_parts([needles for needles in likely if all(part in text for part in needles)])
+        alike = [equal[needles] for needles in shown]
+        candidates_of[problem.left] = alike[0] if len(alike) == 1 else tuple(sorted(chain.from_iterable(alike)))
     taken = Counter(pair for pair in matching.pairs if pair is not None)
     taken.update(index for candidates in candidates_of.values() if len(candidates) == 1 for index in candidates)
     problems = []
@@ -113,7 +127,7 @@ def match_shown(matching: Matching, prompts: Sequence[str], evidence: Sequence[t
             matching.pairs[problem.left] = candidates[0]
             matching.shown.append(problem.left)
         elif candidates:
-            problems.append(Problem(problem.left, "ambiguous", tuple(candidates)))
+            problems.append(Problem(problem.left, "ambiguous", candidates))
         else:
             problems.append(problem)
     matching.problems = problems
@@ -133,15 +147,62 @@ def match_known(
     """
     taken = {pair for pair in matching.pairs if pair is not None}
     waiting = [problem.left for problem in matching.problems if problem.kind == "unmatched"]
+    known = {digest for digests in known_differences for digest in digests}
+    left_by = _by_hash(((index, left[index]) for index in waiting), known)
+    right_by = _by_hash(enumerate(right), known)
     for number, digests in enumerate(known_differences):
-        wanting = [index for index in waiting if hash_text(left[index]) in digests]
-        if len(wanting) != 1:
-            continue
-        matches = [index for index, text in enumerate(right) if hash_text(text) in digests]
-        if len(matches) == 1 and matches[0] not in taken:
+        wanting = [index for digest in set(digests) for index in left_by[digest]]
+        matches = [index for digest in set(digests) for index in right_by[digest]]
+        if len(wanting) == len(matches) == 1 and matches[0] not in taken:
             matching.pairs[wanting[0]] = matches[0]
             matching.known_differences[wanting[0]] = number
     matching.problems = [problem for problem in matching.problems if problem.left not in matching.known_differences]
+
+
+def _by_hash(texts: Iterable[tuple[int, str]], known: Collection[str]) -> dict[str, list[int]]:
+    """The indices of texts by their hash, of those that are known."""
+    indices: dict[str, list[int]] = defaultdict(list)
+    for index, text in texts:
+        if (digest := hash_text(text)) in known:
+            indices[digest].append(index)
+    return indices
+
+
+def _find_anchors(evidence: Sequence[tuple[str, ...]]) -> dict[str, list[tuple[str, ...]]]:
+    """By a part of its texts that few others have, what to look for where a prompt holds that part.
+
+    So a prompt is compared with few rows, though all begin alike.
+    """
+    anchors: dict[str, list[tuple[str, ...]]] = {}
+    for length in _ANCHORS:
+        windows = [_cut(needles, length) for needles in evidence]
+        common = Counter(window for some in windows for window in some)
+        found: dict[str, list[tuple[str, ...]]] = defaultdict(list)
+        for needles, some in zip(evidence, windows, strict=True):
+            found[min(some, key=common.__getitem__)].append(needles)
+        crowded = {window for window, some in found.items() if len(some) > _CROWD} if length < _ANCHORS[-1] else set()
+        anchors.update((window, some) for window, some in found.items() if window not in crowded)
+        evidence = [needles for window in crowded for needles in found[window]]
+    return anchors
+
+
+def _cut(needles: tuple[str, ...], length: int) -> dict[str, None]:
+    """Windows of a length, one behind the other and the last, of its texts; its short texts where that is too few."""
+    starts = ((text, (*range(0, len(text) - length, length), len(text) - length)) for text in needles)
+    cut = {text[at : at + length]: None for text, some in starts for at in some if at >= 0}
+    if not cut or length > _ANCHORS[0]:
+        cut.update((text[: _ANCHORS[0]], None) for text in needles if len(text) < length)
+    return cut
+
+
+def _drop_parts(shown: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Without those whose first text is a part of another's first text."""
+    whole: list[str] = []
+    for first in sorted({needles[0] for needles in shown}, key=len, reverse=True):
+        if not any(len(first) < len(other) and first in other for other in whole):
+            whole.append(first)
+    kept = set(whole)
+    return [needles for needles in shown if needles[0] in kept]
 
 
 def _by(texts: Sequence[str], indices: set[int], key: object) -> dict[str, list[int]]:
