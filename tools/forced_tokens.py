@@ -413,10 +413,9 @@ def probed(client: CopyClient, encoder: Encoder, docs: Sequence[Doc]) -> Iterato
     lengths: dict[str, dict[int, int]] = {}
     for doc in docs:
         lengths.setdefault(doc.task, {})[doc.number] = len(doc.prompt)
-    chosen = choose_probed_docs(lengths).items()
-    requests = [request(by_doc[task, number]) for task, numbers in chosen for number in numbers]
-    given = Answers()
-    probing = ProbeRequests(requests)
+    probed_docs = choose_probed_docs(lengths).items()
+    requests = [request(by_doc[task, number]) for task, numbers in probed_docs for number in numbers]
+    given, probing = Answers(), ProbeRequests(requests)
     asks = [*encode_requests(requests, encoder), *probing.build_requests(encoder)]
     for said in client.answer(asks):
         given.by_key[said.key] = said
