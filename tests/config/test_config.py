@@ -12,9 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from offered import offer, withhold
 from places import REPOSITORY
+from pydantic.fields import FieldInfo
 from ruamel.yaml import YAML
 
 from meta_eval.base.errors import ConfigError, UserError
+from meta_eval.harness import settings
 from meta_eval.pack.backends.registry import find_backend
 from meta_eval.pack.config import Config, load_config
 from meta_eval.pack.config.config_loader import override_settings
@@ -411,3 +413,10 @@ def test_what_is_wrong_in_a_file_is_said_at_once_with_its_likely_cause(text: str
     with pytest.raises(ConfigError) as error:
         load_config(tmp_path / "c.yaml")
     assert words in str(error.value)
+
+
+def test_a_setting_that_does_not_say_when_it_may_change_stops_the_import(monkeypatch: pytest.MonkeyPatch) -> None:
+    fields = {**settings.Settings.model_fields, "new": FieldInfo(default=1)}
+    monkeypatch.setattr(settings.Settings, "__pydantic_fields__", fields)
+    with pytest.raises(TypeError, match="the setting new does not say when it may change"):
+        settings.read_marks()

@@ -35,9 +35,8 @@ from meta_eval.base.inputs import expand_home
 from meta_eval.base.logs import log, report_progress
 from meta_eval.base.pack_names import join_names
 from meta_eval.base.thresholds import NAMED
-from meta_eval.harness.config_keys import list_run_keys
 from meta_eval.harness.provenance import merge_endpoint_notes
-from meta_eval.harness.settings import RunSettings, Settings
+from meta_eval.harness.settings import RunSettings, Settings, list_settings
 from meta_eval.pack.backends.base import Backend
 from meta_eval.pack.backends.registry import backend_of
 from meta_eval.pack.config import CONFIG_OBJECT, NEW_PACK, Config, ValuePlace, open_config, override_settings
@@ -49,26 +48,12 @@ from meta_eval.pack.prompt_lengths import find_tokenizer_file
 from meta_eval.pack.source_files import find_changed_sources
 from meta_eval.stats.sequential import State
 
-# Settings that may change from run to run, such as the output folder. They do not affect answers beyond ordinary
-# run-to-run noise; of an address `read_earlier_answers` makes sure of it.
-_FREE = frozenset(
-    (
-        "api_key_env", "base_url", "batch_size", "concurrency", "data_parallel_size", "gpu_memory_utilization",
-        "log_samples", "margin", "output_path", "price_per_hour", "price_per_million_tokens",
-        "request_timeout", "requests_per_minute", "retries", "serve", "show_config", "tokens_per_minute",
-        "verbosity", "weights",
-    )
-)  # fmt: skip
-_FREE |= list_run_keys()
-
-# The selection of docs does not change an answer.
-_NO_MATTER = _FREE | {"limit"}
-
+_FREE = list_settings("any run", "report")
+_NO_MATTER = list_settings("any run", "report", "docs")
+# Settings that a run of a named pack may change: the report judges by the pack's own margin and weights.
+_OF_RUN = list_settings("any run", "named pack")
 # Settings of the pack that do not affect answers.
 _OF_PACK = frozenset(("tasks", "include_path", "runs_code"))
-
-# Settings that a run of a named pack may change: the report judges by the pack's own margin and weights.
-_OF_RUN = _FREE - {"margin", "weights"} | {"backend", "dtype", "model_args", "model_name", "tensor_parallel_size"}
 
 # Called with a completely answered task, its scores, 0 to 1 by ``metric,filter``, and the docs that they are of.
 Scored = Callable[[str, dict[str, float], Collection[int]], None]
@@ -466,7 +451,7 @@ def _changed(manifest: Manifest, config: Config) -> list[str]:
     pairs = {
         name: (getattr(manifest.run_settings, name), getattr(config, name))
         for name in Settings.model_fields
-        if name not in _FREE or name in ("margin", "weights")  # report uses the pack's
+        if name not in list_settings("any run")  # report uses the pack's margin and weights
     }
     old, new = dict(manifest.prepared_from), dict(make_prepared_from(config))
     pairs |= {name: (old.get(name), new.get(name)) for name in {**old, **new}}

@@ -19,7 +19,7 @@ from meta_eval.base.thresholds import MAX_GEN_TOKS, NAMED
 from meta_eval.harness.compared_settings import flatten_settings
 from meta_eval.harness.doc_results import ResultsError
 from meta_eval.harness.results_file import ResultsFile, as_mapping, read_finite_number, to_datetime
-from meta_eval.harness.settings import SAMPLING
+from meta_eval.harness.settings import OF_DRAWS
 
 # The check of an endpoint whose prompts hold no tools, though it takes them.
 TOOLS_LOST = "tools in the prompt"
@@ -509,7 +509,7 @@ def read_decoding(settings: Mapping[str, Any], *, has_default: bool) -> dict[str
     """
     temperature = read_finite_number(settings.get("temperature"))
     is_greedy = str(settings.get("do_sample")) != "True" if temperature is None else temperature == 0
-    idle = ("seed", *(SAMPLING if is_greedy else ()))
+    idle = ("seed", *(OF_DRAWS if is_greedy else ()))
     defaults = {"max_gen_toks": MAX_GEN_TOKS}.items() if has_default else ()
     effective = {
         name: value for name, value in _changed(settings).items() if name not in idle and (name, value) not in defaults

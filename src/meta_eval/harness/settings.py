@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
@@ -15,11 +16,12 @@ from pydantic import (
     create_model,
     field_validator,
 )
+from pydantic_core import PydanticUndefined
 
 from meta_eval.base.display import quoted
 from meta_eval.base.extensions import find_extensions
 from meta_eval.base.thresholds import MARGIN, CutAnswers, Weighting
-from meta_eval.harness.config_keys import RUN_KEYS, ConfigKeys, list_key_fields, make_visible
+from meta_eval.harness.config_keys import RUN_KEYS, ConfigKeys, list_key_fields, list_run_keys, make_visible
 
 _Keys = TypeVar("_Keys", bound=ConfigKeys)
 
@@ -116,9 +118,24 @@ class TokenPrices(BaseModel):
     """For tokens of prompts that came from the endpoint's cache; None for the price of prompts."""
 
 
-# The settings of ``generation_kwargs`` that change sampled answers alone. A new one is a name here: templates may have
-# it, every engine gets it, and a comparison of two sampled runs shows it.
-SAMPLING = ("do_sample", "temperature", "top_p", "top_k", "min_p")
+# The settings of sampling in ``generation_kwargs``, and of each whether it changes drawn answers alone: greedy ones do
+# not depend on it. A new one is a row here: templates may have it, every engine gets it, and a comparison of two runs
+# that it changes shows it.
+SAMPLING: Mapping[str, bool] = {
+    "do_sample": True, "temperature": True, "top_p": True, "top_k": True, "min_p": True,
+    "repetition_penalty": False, "presence_penalty": False, "frequency_penalty": False,
+}  # fmt: skip
+OF_DRAWS = frozenset(name for name, alone in SAMPLING.items() if alone)
+
+# When a setting may change. "any run": between runs of one pack, as it changes no answer beyond the noise of runs (of
+# an address `ask.pipeline` makes sure of it). "report": likewise, but a report takes the pack's. "docs": it chooses
+# docs, and changes no answer. "named pack": where a run names its pack. "prepare": only where the pack is made anew.
+When = Literal["any run", "report", "docs", "named pack", "prepare"]
+
+
+def setting(default: Any = PydanticUndefined, *, when: When, **described: Any) -> Any:
+    """A key of `Settings`, with when it may change."""
+    return Field(default, json_schema_extra={"when": when}, **described)
 
 
 def list_default_backends() -> list[str]:
@@ -137,91 +154,113 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=(), defer_build=True)
 
-    model_name: Name = Field(description="the model that is evaluated")
-    tokenizer: Name | None = Field(
+    model_name: Name = setting(description="the model that is evaluated", when="named pack")
+    tokenizer: Name | None = setting(
         None,
         description="a hub id or folder with the model's tokenizer, if `model_name` is neither; null for `model_name`",
+        when="prepare",
     )
-    backend: Name = Field(
-        default_factory=find_default_backend, validate_default=True,
+    backend: Name = setting(
+        default_factory=find_default_backend,
+        validate_default=True,
         description="how the model is reached: [engines](../guides/engines.md)",
-    )  # fmt: skip
-    tensor_parallel_size: int = Field(1, ge=1, description="GPUs per copy of the model")
-    data_parallel_size: int = Field(1, ge=1, description="copies of the model")
-    gpu_memory_utilization: float = Field(
-        0.9, gt=0, le=1, description="share of each GPU's memory that the engine may use"
+        when="named pack",
     )
-    max_model_len: int = Field(
-        8192, ge=1, description="tokens of prompt and answer together; prepare checks every prompt against it"
+    tensor_parallel_size: int = setting(1, ge=1, description="GPUs per copy of the model", when="named pack")
+    data_parallel_size: int = setting(1, ge=1, description="copies of the model", when="any run")
+    gpu_memory_utilization: float = setting(
+        0.9, gt=0, le=1, description="share of each GPU's memory that the engine may use", when="any run"
     )
-    dtype: Literal["auto", "half", "float16", "bfloat16", "float", "float32"] = Field(
-        "auto", description="the engine's dtype; for an FP8 checkpoint keep `auto`"
+    max_model_len: int = setting(
+        8192,
+        ge=1,
+        description="tokens of prompt and answer together; prepare checks every prompt against it",
+        when="prepare",
     )
-    seed: int = Field(42, ge=0, le=_MOST_SEED, description="of the engine and of lm_eval")
-    model_args: Annotated[dict[str, Scalar], BeforeValidator(parse_args)] = Field(
-        default_factory=dict, description="more arguments of the engine"
+    dtype: Literal["auto", "half", "float16", "bfloat16", "float", "float32"] = setting(
+        "auto", description="the engine's dtype; for an FP8 checkpoint keep `auto`", when="named pack"
+    )
+    seed: int = setting(42, ge=0, le=_MOST_SEED, description="of the engine and of lm_eval", when="prepare")
+    model_args: Annotated[dict[str, Scalar], BeforeValidator(parse_args)] = setting(
+        default_factory=dict, description="more arguments of the engine", when="named pack"
     )
 
-    base_url: Annotated[tuple[Url, ...], BeforeValidator(_one_or_more)] = Field(
-        (), description="with a backend that asks servers, such as `server`: the address, or a list of several"
+    base_url: Annotated[tuple[Url, ...], BeforeValidator(_one_or_more)] = setting(
+        (),
+        description="with a backend that asks servers, such as `server`: the address, or a list of several",
+        when="any run",
     )
-    concurrency: int = Field(64, ge=1, le=4096, description="requests per server at a time")
-    request_timeout: float = Field(
-        3600, gt=0, allow_inf_nan=False, description="seconds to wait for an answer before asking again"
+    concurrency: int = setting(64, ge=1, le=4096, description="requests per server at a time", when="any run")
+    request_timeout: float = setting(
+        3600, gt=0, allow_inf_nan=False, description="seconds to wait for an answer before asking again", when="any run"
     )
-    retries: int = Field(5, ge=0, le=100, description="how often a failed request is asked again")
-    api_key_env: Annotated[str, AfterValidator(_check_variable)] = Field(
-        "OPENAI_API_KEY", description="the environment variable that holds the API key of these servers"
+    retries: int = setting(5, ge=0, le=100, description="how often a failed request is asked again", when="any run")
+    api_key_env: Annotated[str, AfterValidator(_check_variable)] = setting(
+        "OPENAI_API_KEY", description="the environment variable that holds the API key of these servers", when="any run"
     )
-    requests_per_minute: float | None = Field(
-        None, gt=0, allow_inf_nan=False, description="limit of requests to all servers together; null for none"
+    requests_per_minute: float | None = setting(
+        None,
+        gt=0,
+        allow_inf_nan=False,
+        description="limit of requests to all servers together; null for none",
+        when="any run",
     )
-    tokens_per_minute: float | None = Field(
-        None, gt=0, allow_inf_nan=False, description="limit of tokens, of prompts and answers; null for none"
+    tokens_per_minute: float | None = setting(
+        None,
+        gt=0,
+        allow_inf_nan=False,
+        description="limit of tokens, of prompts and answers; null for none",
+        when="any run",
     )
-    serve: bool = Field(
+    serve: bool = setting(
         False,
         description="with backend `server`: start an engine's server for the run, and stop it whatever happens",
+        when="any run",
     )
-    price_per_hour: float | None = Field(
+    price_per_hour: float | None = setting(
         None,
         gt=0,
         allow_inf_nan=False,
         description="what all GPUs together cost per hour; the report then shows the cost",
+        when="any run",
     )
-    price_per_million_tokens: TokenPrices | None = Field(
+    price_per_million_tokens: TokenPrices | None = setting(
         None,
         description="what the endpoint charges: a mapping with `prompt`, `completion` and, where it is cheaper, "
         "`cached`; the report then shows the cost",
+        when="any run",
     )
 
-    batch_size: Annotated[int, Field(ge=1)] | Annotated[str, Field(pattern=r"^auto(:\d+)?$")] = Field(
-        "auto", description="lm_eval's batch size"
+    batch_size: Annotated[int, Field(ge=1)] | Annotated[str, Field(pattern=r"^auto(:\d+)?$")] = setting(
+        "auto", description="lm_eval's batch size", when="any run"
     )
-    output_path: Name = Field("eval_results", description="where results go")
-    limit: Annotated[int, Field(ge=1)] | Annotated[float, Field(gt=0, lt=1)] | None = Field(
-        None, description="docs per task, or a fraction of them; a limited run is not comparable"
+    output_path: Name = setting("eval_results", description="where results go", when="any run")
+    limit: Annotated[int, Field(ge=1)] | Annotated[float, Field(gt=0, lt=1)] | None = setting(
+        None, description="docs per task, or a fraction of them; a limited run is not comparable", when="docs"
     )
-    verbosity: Literal["CRITICAL", "ERROR", "WARNING", "INFO", "DEBUG"] | None = Field(
-        None, description="lm_eval's log level"
+    verbosity: Literal["CRITICAL", "ERROR", "WARNING", "INFO", "DEBUG"] | None = setting(
+        None, description="lm_eval's log level", when="any run"
     )
-    log_samples: bool = Field(True, description="keep every answer: report and compare need them")
-    show_config: bool = Field(False, description="lm_eval prints its full configuration")
-    margin: Margin = Field(
+    log_samples: bool = setting(True, description="keep every answer: report and compare need them", when="any run")
+    show_config: bool = setting(False, description="lm_eval prints its full configuration", when="any run")
+    margin: Margin = setting(
         100 * MARGIN,
         description="the largest drop that you accept, in points; or one for the mean and others for tasks, groups "
         "and patterns ([how](../method/decisions.md#the-margin)). It does not change the run",
+        when="report",
     )
-    cut_answers: CutAnswers = Field(
+    cut_answers: CutAnswers = setting(
         "graded",
         description="what a drop does with answers that were cut at the token limit or by a content filter, or are "
         "empty: `graded` as the grader finds them, `wrong`, or `unscored` "
         "([how](../method/decisions.md#cut-answers)). It does not change the run",
+        when="prepare",
     )
-    weights: Weighting = Field(
+    weights: Weighting = setting(
         "precision",
         description="what each task counts in the mean drop ([how](../method/decisions.md#weights)). It does not "
         "change the run",
+        when="report",
     )
 
     @field_validator(
@@ -275,6 +314,30 @@ if not TYPE_CHECKING:  # with the keys of plug-ins
         __doc__=Settings.__doc__,
         **list_key_fields(Settings.model_fields, RUN_KEYS),
     )
+
+
+def list_settings(*when: When) -> frozenset[str]:
+    """The settings that may change then. Those of plug-ins may in any run."""
+    return frozenset(name for name, of in _WHEN.items() if of in when)
+
+
+def read_marks() -> dict[str, str]:
+    """When each setting may change.
+
+    Raises:
+        TypeError: One does not say so.
+    """
+    marks = dict.fromkeys(list_run_keys(), "any run")
+    for name, field in Settings.model_fields.items():
+        extra = field.json_schema_extra
+        if isinstance(extra, dict) and "when" in extra:
+            marks[name] = str(extra["when"])
+        elif name not in marks:
+            raise TypeError(f"the setting {name} does not say when it may change")
+    return marks
+
+
+_WHEN = read_marks()
 
 
 def refuse_separators(text: str, *, equals: int) -> None:

@@ -37,7 +37,7 @@ def test_each_repeat_is_sampled_with_its_own_seed() -> None:
     assert body({"seed": 7}, repeat=3)["seed"] == 7, "a greedy answer"
 
 
-@pytest.mark.parametrize("name", SAMPLING[2:])
+@pytest.mark.parametrize("name", [*SAMPLING][2:])
 def test_every_engine_gets_a_setting_of_sampling(name: str) -> None:
     settings = {"do_sample": True, "temperature": 0.7, name: 0.5}
     request = Request("t/0", "t", 0, 0, "generate", "hi", ("END",), 16, settings)

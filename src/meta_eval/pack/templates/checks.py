@@ -41,8 +41,7 @@ OUTPUT_TYPES = frozenset(("generate_until", "multiple_choice", "loglikelihood", 
 
 # The engine decides the keys of generation_kwargs; a key that resembles one of these is a misspelling.
 _GENERATION = (
-    *SAMPLING, "until", "max_gen_toks", "repetition_penalty", "seed",
-    "presence_penalty", "frequency_penalty", "skip_special_tokens", "ignore_eos", "stop", "n", "best_of",
+    *SAMPLING, "until", "max_gen_toks", "skip_special_tokens", "ignore_eos", "stop", "n", "best_of",
     "spaces_between_special_tokens", "include_stop_str_in_output", "bad_words", "logit_bias", "stop_token_ids",
 )  # fmt: skip
 _METRIC = ("metric", "aggregation", "higher_is_better")

@@ -28,6 +28,7 @@ from meta_eval.base.inputs import expand_home
 from meta_eval.base.logs import display_logs, report_progress
 from meta_eval.base.outputs import replace_file
 from meta_eval.harness.evaluator import Evaluator
+from meta_eval.harness.settings import OF_DRAWS
 from meta_eval.pack.backends.registry import backend_of
 from meta_eval.pack.integrity import check_unchanged
 from meta_eval.plugins.load.engine_figures import EngineFigures, Watch, read_figures, wait_until_idle
@@ -57,9 +58,6 @@ if TYPE_CHECKING:
 
 FOLDER = "load"
 ALONE, AGAIN = "alone", "alone-again"
-
-# Settings of sampling, which a greedy request has not.
-_SAMPLING = ("do_sample", "temperature", "top_p", "top_k", "min_p", "seed")
 
 Doc = tuple[str, int]
 Decode = Callable[[Sequence[int]], str]
@@ -397,7 +395,7 @@ def _make_greedy(request: Request, most: int | None) -> Request:
     limit = request.max_tokens if most is None else min(most, request.max_tokens)
     settings = request.settings
     if request.is_sampled:
-        settings = {name: value for name, value in (settings or {}).items() if name not in _SAMPLING}
+        settings = {name: value for name, value in (settings or {}).items() if name not in OF_DRAWS | {"seed"}}
     own_id = f"{request.task}/{request.doc}"
     return replace(request, id=own_id, repeat=0, max_tokens=limit, settings=settings)
 
