@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 from drawn_runs import SMALL_PAIRS, draw_pair
-from outcomes import OUTCOMES, digest, list_cases, say
+from outcome_cases import list_cases
+from outcomes import OUTCOMES, digest, normalise, say
 
 _CASES = list_cases(SMALL_PAIRS)
 
@@ -18,7 +19,7 @@ _CASES = list_cases(SMALL_PAIRS)
 def test_a_drawn_pair_has_the_outcome_that_it_had(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where this fails, `python tests/helpers/outcomes.py --few --dump FOLDER` before and after shows what changed."""
     monkeypatch.chdir(tmp_path)
-    assert digest(say(_CASES[name])) == json.loads(OUTCOMES.read_text(encoding="utf-8"))[name]
+    assert digest(normalise(say(_CASES[name]))) == json.loads(OUTCOMES.read_text(encoding="utf-8"))[name]
 
 
 def test_the_drawn_pairs_hold_what_a_comparison_reads() -> None:

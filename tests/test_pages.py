@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import functools
 import re
+import runpy
 import shlex
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
+import yaml
 from console_blocks import is_slow, is_without_engine, matches, pages, renewed, run
 from places import REPOSITORY, THOROUGH
 
@@ -122,6 +125,29 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert there.is_relative_to(DOCS), f"{name(page)}: {target} is not part of the site"
         if anchor and there.suffix == ".md":
             assert anchor in anchors(there), f"{name(page)}: {target}"
+
+
+def list_navigation(entries: list[Any]) -> Iterator[str]:
+    """The pages of a part of the navigation."""
+    for entry in entries:
+        for part in entry.values() if isinstance(entry, dict) else [entry]:
+            yield from list_navigation(part) if isinstance(part, list) else [part]
+
+
+def test_every_page_is_in_the_navigation_once() -> None:
+    site = yaml.safe_load((REPOSITORY / "mkdocs.yml").read_text(encoding="utf-8"))
+    left_out = tuple(site["not_in_nav"].split())
+    pages = [page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")]
+    assert sorted(list_navigation(site["nav"])) == sorted(page for page in pages if not page.startswith(left_out))
+
+
+def test_generated_pages_are_what_their_sources_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(REPOSITORY)
+    monkeypatch.syspath_prepend(REPOSITORY / "tools")
+    monkeypatch.setattr(sys, "argv", ["tools/write_pages.py", "--check"])
+    with pytest.raises(SystemExit) as end:
+        runpy.run_path("tools/write_pages.py", run_name="__main__")
+    assert end.value.code == 0
 
 
 def test_files_that_pages_name_are_there() -> None:

@@ -82,6 +82,8 @@ def test_any_prompt_comes_back_or_is_refused(prompt: str) -> None:
         (OPENED, "no message"),
         (f"{LLAMA.head('user')}How many?<|eom_id|>{OPENED}", "turn of the user that does not end with"),
         (f"{LLAMA.turn('user', 'a<|end_of_text|>b')}{OPENED}", "within the text of the user"),
+        (f"{QUESTION}{OPENED}<|end_of_text|>The", "has <.end_of_text.> within the text of the assistant"),
+        (f"{QUESTION}{OPENED}<|eom_id|>x", "has <.eom_id.> within the text of the assistant"),
         (f"{QUESTION}<|start_header_id|>assistant<|end_header_id|>\n", "a header that is not written as"),
     ],
 )

@@ -579,7 +579,7 @@ def test_a_fallback_original_is_said_and_recorded() -> None:
         originals={"ifeval": {"id": "gone/away", "fallback": "./google.jsonl"}},
     )  # fmt: skip
     assert manifest.originals["ifeval"].fallback
-    assert any("Using the fallback ./google.jsonl" in sentence for sentence in notes)
+    assert any("./google.jsonl" in sentence for sentence in notes)
     assert docs("joined_ifeval.parquet")[0]["kwargs"] == ["{}"]
 
 

@@ -96,10 +96,6 @@ def test_without_pack_and_configuration_a_verb_says_how_to_name_or_make_a_pack(
         ("prepare --config folder",
          "folder: is a folder. Name the file in it: --config folder/eval_config.yaml"),
         ("init file", "file: is a file, not a folder. Name a folder: meta-eval init FOLDER"),
-        pytest.param(
-            "slurm --shards 0", "--shards: 0 is not a number of shards. Write 1 or more",
-            marks=pytest.mark.plugin("engines"),
-        ),
     ],
 )  # fmt: skip
 def test_a_wrong_value_is_said_with_the_next_step(words: str, message: str, tmp_path: Path) -> None:
@@ -115,36 +111,6 @@ def test_a_wrong_value_is_said_with_the_next_step(words: str, message: str, tmp_
 def few_templates(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A folder of the templates of GPQA and MMLU alone."""
     return str(shared_templates(tmp_path_factory, "gpqa", "mmlu"))
-
-
-@pytest.mark.plugin("meta")
-@pytest.mark.parametrize(
-    ("model", "tasks", "note"),
-    [
-        ("org/new-7b-it", "meta_mmlu_pretrain", "is the name of an instruct model"),
-        ("org/new-7b-instruct", "meta_gpqa", ""),
-        ("org/New-7B-Base", "meta_gpqa,meta_mmlu_pretrain", "for instruct models: meta_gpqa"),
-        ("org/new-7b", "meta_gpqa", ""),
-        ("Qwen/Qwen2.5-7B-Instruct", "meta_gpqa", "is the name of no Llama, and the prompts are written in Llama 3's"),
-        ("org/Qwen-7B", "meta_mmlu_pretrain", ""),
-        ("org/DeepSeek-R1-Distill-Llama-8B", "meta_gpqa", ""),
-        pytest.param(
-            "./no_such_model",
-            "meta_gpqa",
-            "model_name: there is no folder ./no_such_model on this machine",
-            marks=pytest.mark.plugin("engines"),
-        ),
-    ],
-)
-def test_prepare_says_where_model_and_tasks_do_not_fit(
-    model: str, tasks: str, note: str, tmp_path: Path, few_templates: str
-) -> None:
-    keys = {"model_name": model, "evals_dataset": "sample", "tasks": tasks, "template_dir": few_templates}
-    (tmp_path / "eval_config.yaml").write_text(json.dumps(keys), encoding="utf-8")
-    done = cli("prepare", cwd=tmp_path)
-    assert done.returncode == 0
-    said = [line for line in done.stderr.splitlines() if "is the name of" in line or "model_name: " in line]
-    assert (note in "".join(said)) and bool(said) is bool(note)
 
 
 @pytest.mark.plugin("meta")

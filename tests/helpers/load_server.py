@@ -9,6 +9,7 @@ import shutil
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import chdir
 from dataclasses import dataclass, replace
@@ -84,7 +85,7 @@ def make_load_pack(folder: Path) -> None:
 
 def load_server(
     folder: Path, fault: str = "none", share: float = 0.0, *, above: int = 4, second: float = 0.5, tied: float = 0.01,
-    scores: bool = True, spoil: Callable[[str, int], str] | None = None, **more: Any,
+    scores: bool = True, spoil: Callable[[str, int], str] | None = None, rounds: int | None = None, **more: Any,
 ) -> FakeServer:  # fmt: skip
     """A server of the model.
 
@@ -95,13 +96,15 @@ def load_server(
         tied: Of the model.
         scores: Whether it scores texts.
         spoil: Changes an answer, by its text and the requests in flight, in place of a fault.
+        rounds: How often each prompt is asked: it is full at all but the first and the last time, however many are in
+            flight. None means that it is full where more than one request is in flight.
         more: Of `FakeServer`.
     """
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     model, faulty = Model(tied=tied), Faulty(fault, share, above)
-    prompts: set[tuple[int, ...]] = set()
+    prompts: Counter[tuple[int, ...]] = Counter()
     lock = threading.Lock()
 
     def encode(text: str) -> list[int]:
@@ -143,13 +146,14 @@ def load_server(
         if server.now > 1:
             time.sleep(0.04)  # so that as many are in flight as the client sends at once
         with lock:
-            prompts.add(tuple(ids))
-            is_full = server.now > 1
-            faulty.in_flight = server.now
+            prompts[tuple(ids)] += 1
+            in_flight = server.now if rounds is None else 1 + above * (1 < prompts[tuple(ids)] < rounds)
+            is_full = in_flight > 1
+            faulty.in_flight = in_flight
             # Drawn anew for each prompt, so that it does not depend on the order in which they come.
             text = model.write(tokenizer.decode(ids[1:]), random.Random(str(ids)), second if is_full else 0.0)
         tokens = len(encode(text))
-        text = faulty.spoil(text, faulty.choose(body["max_tokens"])) if spoil is None else spoil(text, server.now)
+        text = faulty.spoil(text, faulty.choose(body["max_tokens"])) if spoil is None else spoil(text, in_flight)
         choice = {"index": 0, "text": text, "finish_reason": "stop"}
         return {"choices": [choice], "usage": {**usage, "completion_tokens": tokens}}
 

@@ -2,10 +2,12 @@
 
     python tests/helpers/outcomes.py                  compare all with outcomes.json; say what differs
     python tests/helpers/outcomes.py --few            the first twenty drawn pairs
+    python tests/helpers/outcomes.py --only REGEX     the cases whose names match
     python tests/helpers/outcomes.py --write          write outcomes.json anew
     python tests/helpers/outcomes.py --dump FOLDER    besides, write everything that is said, a file a case
 
-Of each case the JSON of its document is taken apart: its keys, and its tasks. Numbers count to ten digits.
+Of each case the JSON of its document is taken apart: its keys, and its tasks; and its page, by sections. Numbers count to
+ten digits. `outcome_cases` has the cases. With the environment variable TIMES the seconds of CPU time of each are said.
 outcomes.json holds a hash of each part, so that a change shows where it is. To see what changed, dump it before and
 after. A key that gets another name stands in `RENAMED`, so that its content is still compared.
 """
@@ -15,106 +17,36 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import logging
+import multiprocessing
 import os
+import re
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import chdir
-from dataclasses import asdict
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, chdir
 from pathlib import Path
 from typing import Any
 
-from drawn_runs import SMALL_PAIRS, write_pair
+from drawn_runs import SMALL_PAIRS
+from made_once import templates_once
+from outcome_cases import PAIRS, Case, list_cases
 
-from meta_eval import compare, prepare, report, run, verify
-from meta_eval.api import compare_candidates
 from meta_eval.base.errors import UserError
-from meta_eval.reports.views import find_view
 
 ROOT = Path(__file__).resolve().parents[2]
 OUTCOMES = ROOT / "tests" / "golden" / "outcomes.json"
-PAIRS = 200
 # New names of keys, with those that outcomes.json knows.
 RENAMED: Mapping[str, str] = {}
-
-Case = Callable[[], dict[str, Any]]
-
-
-def list_cases(pairs: int = PAIRS) -> dict[str, Case]:
-    """Every case by name: drawn pairs, and where there are all of these, the runs that the tests hold."""
-    cases: dict[str, Case] = {f"pair {number:03}": lambda number=number: _of_pair(number) for number in range(pairs)}
-    if pairs < PAIRS:
-        return cases
-    data = ROOT / "tests" / "data"
-    for folder in sorted((data / "lm_eval_outputs").iterdir()):
-        if folder.is_dir():
-            cases[f"report {folder.name}"] = lambda folder=folder: _document(report(folder))
-    cases["verify sample"] = _of_sample
-    cases["report sample"] = _of_recorded_run
-    cases["candidates"] = _of_candidates
-    return cases
+# As in tests/conftest.py, and messages as wide as on a terminal.
+ENVIRONMENT = {
+    "COLUMNS": "80", "HF_HUB_OFFLINE": "1", "META_EVAL_WORKER": "0", "NO_COLOR": "1", "OPENBLAS_NUM_THREADS": "1",
+}  # fmt: skip
 
 
-def _of_pair(number: int) -> dict[str, Any]:
-    a, b, gate = write_pair(number, Path(f"pair_{number}"))
-    report = compare(a, b, gate=gate)
-    said = _document(report)
-    return said | {"junit": str(find_view("junit", "compare").render(report.document()))}
-
-
-def _of_candidates() -> dict[str, Any]:
-    folders = [write_pair(number, Path(f"candidates_{number}"))[0][0] for number in (1, 1_001)]
-    pair = write_pair(1, Path("candidates"))
-    return _document(compare_candidates(pair[0][0], [pair[1][0], folders[0]]))
-
-
-def _prepare_sample() -> Path:
-    """The pack of the embedded sample, prepared once."""
-    pack = Path("sample/work_dir").absolute()
-    if not pack.exists():
-        keys = {"evals_dataset": "sample", "tasks": "meta_instruct", "template_dir": str(ROOT / "meta_template")}
-        Path("sample").mkdir()
-        config = Path("sample/eval_config.yaml")
-        config.write_text(
-            json.dumps(
-                {
-                    "model_name": "org/m",
-                    "backend": "recorded",
-                    "output_path": str(pack.parent / "results"),
-                    "work_dir": str(pack),
-                    **keys,
-                }
-            ),
-            encoding="utf-8",
-        )
-        prepare(config)
-        verify(pack)
-    return pack
-
-
-def _of_sample() -> dict[str, Any]:
-    proof = verify(_prepare_sample())
-    return {
-        "tasks": [
-            {
-                "name": name, "status": task.status, "scores": dict(task.scores),
-                "counts": None if task.tallies is None else asdict(task.tallies.total),
-            }
-            for name, task in sorted(proof.tasks.items())
-        ]
-    }  # fmt: skip
-
-
-def _of_recorded_run() -> dict[str, Any]:
-    """The sample's record in a model's place, beside its pack."""
-    pack = _prepare_sample()
-    run(pack)
-    return {"decision": _document(report("sample/results", pack=pack))["decision"]}
-
-
-def _document(report: Any) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(str(find_view("json", "compare").render(report.document())))
-    return found
+# The hash of a pack's manifest, in which paths of this machine are.
+_MANIFEST = re.compile(r", manifest \w+")
 
 
 def take_apart(said: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -134,7 +66,9 @@ def normalise(value: Any) -> Any:
         return {RENAMED.get(key, key): normalise(content) for key, content in value.items()}
     if isinstance(value, list):
         return [normalise(each) for each in value]
-    return value.replace(str(ROOT), "").replace(str(Path.cwd()), "") if isinstance(value, str) else value
+    if isinstance(value, str):
+        return _MANIFEST.sub("", value.replace(str(Path.cwd()), "").replace(str(ROOT), ""))
+    return value
 
 
 def say(case: Case) -> dict[str, Any]:
@@ -148,30 +82,54 @@ def say(case: Case) -> dict[str, Any]:
 def digest(said: Mapping[str, Any]) -> dict[str, str]:
     """A hash of each part."""
     return {
-        name: hashlib.sha256(json.dumps(normalise(part), sort_keys=True).encode()).hexdigest()[:8]
+        name: hashlib.sha256(json.dumps(part, sort_keys=True).encode()).hexdigest()[:8]
         for name, part in take_apart(said)
     }
 
 
-def find_differences(
-    cases: Mapping[str, Case], dump: Path | None = None
-) -> tuple[list[str], dict[str, dict[str, str]]]:
-    """The parts that are not as outcomes.json has them, and the hashes of all."""
+def find_differences(cases: Iterable[str], dump: Path | None = None) -> tuple[list[str], dict[str, dict[str, str]]]:
+    """The parts that are not as outcomes.json has them, and the hashes of all.
+
+    Args:
+        cases: Names of cases.
+        dump: A folder for everything that is said.
+    """
     known = json.loads(OUTCOMES.read_text(encoding="utf-8")) if OUTCOMES.exists() else {}
     differing, found = [], {}
-    with tempfile.TemporaryDirectory() as folder, chdir(folder):
-        for name, case in cases.items():
-            said = say(case)
+    # A new Python each: OpenBLAS looks at its environment but once, and an engine's threads outlive no fork.
+    context = multiprocessing.get_context("spawn")
+    with tempfile.TemporaryDirectory() as folder, chdir(folder), context.Pool(2, _begin) as pool:
+        for name, said in pool.imap_unordered(_say_normalised, cases):
             found[name] = digest(said)
             if dump is not None:
-                text = json.dumps(normalise(said), indent=1, sort_keys=True, ensure_ascii=False)
-                (dump / f"{name.replace(' ', '_')}.json").write_text(text, encoding="utf-8")
+                text = json.dumps(said, indent=1, sort_keys=True, ensure_ascii=True)
+                (dump / f"{re.sub('[^A-Za-z0-9.]+', '_', name)}.json").write_text(text, encoding="utf-8")
             before = known.get(name, {})
             parts = sorted(
                 before.keys() ^ found[name].keys() | {part for part in before if before[part] != found[name].get(part)}
             )
             differing += [f"{name}: {part}" for part in parts]
-    return differing, found
+        pool.close()
+        pool.join()
+    return sorted(differing), found
+
+
+_KEPT = ExitStack()
+
+
+def _begin() -> None:
+    """As in tests/conftest.py: what is read again and again is read once, and the disk is not waited for."""
+    os.fsync = lambda _: None
+    logging.disable()
+    _KEPT.enter_context(templates_once())
+
+
+def _say_normalised(name: str) -> tuple[str, dict[str, Any]]:
+    began = time.process_time()
+    said = normalise(say(list_cases()[name]))
+    if "TIMES" in os.environ:
+        sys.stderr.write(f"{time.process_time() - began:6.2f} {name}\n")
+    return name, said
 
 
 def main() -> int:
@@ -179,11 +137,16 @@ def main() -> int:
     parser.add_argument("--few", action="store_true")
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--dump", type=Path)
+    parser.add_argument("--only", metavar="REGEX", default="")
     arguments = parser.parse_args()
+    if arguments.write and (arguments.few or arguments.only):
+        parser.error("--write needs all cases")
     if arguments.dump:
         arguments.dump.mkdir(parents=True, exist_ok=True)
     dump = arguments.dump.absolute() if arguments.dump else None
-    differing, found = find_differences(list_cases(SMALL_PAIRS if arguments.few else PAIRS), dump)
+    os.environ.update(ENVIRONMENT)
+    names = [name for name in list_cases(SMALL_PAIRS if arguments.few else PAIRS) if re.search(arguments.only, name)]
+    differing, found = find_differences(names, dump)
     if arguments.write:
         lines = [f"{json.dumps(name)}: {json.dumps(parts, sort_keys=True)}" for name, parts in sorted(found.items())]
         OUTCOMES.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
@@ -193,5 +156,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("NO_COLOR", "1")
     sys.exit(main())

@@ -185,7 +185,7 @@ def test_the_command_is_that_of_stock_lm_eval(recorded: SimpleNamespace, tmp_pat
 @pytest.mark.parametrize(
     ("tasks", "keys", "why"),
     [
-        (TASK, {"model_args": {"continue_final_message": True}}, "cannot ask backend chat: .* begun answers"),
+        (TASK, {"model_args": {"continue_final_message": True}}, "cannot ask backend chat: ."),
         pytest.param(
             "meta_gpqa",
             {"evals_dataset": "sample"},

@@ -359,8 +359,6 @@ def test_a_configuration_names_the_field_of_a_recorded_task(tmp_path: Path) -> N
         recorded(tmp_path / "c", cluster={"tiny_free": "nothing"})
     with pytest.raises(ConfigError, match="unknown task 'other'"):
         recorded(tmp_path / "d", cluster={"other": "x"})
-    with pytest.raises(ConfigError, match="its templates define clusters"):
-        prepare(tmp_path / "e", "meta_gpqa_cot", cluster={"meta_gpqa_cot": "question"})
 
 
 def test_copies_are_asked_together_where_a_run_may_stop() -> None:

@@ -107,23 +107,6 @@ def test_shards_at_several_addresses_are_one_deployment_if_all_say_so(place: Pat
     assert str(dict(made.runs[0].provenance)["answered by"]).count(", ") == 1
 
 
-@pytest.mark.plugin("tokens")
-def test_a_token_check_belongs_to_its_server_too(tmp_path: Path) -> None:
-    from small_model import write_tokenizer
-
-    write_tokenizer(tmp_path / "tokenizer")
-    settings = {**SETTINGS, "tasks": "meta_gpqa", "backend": "server", "tokenizer": str(tmp_path / "tokenizer")}
-    with FakeServer() as a, FakeServer() as b:
-        codes = []
-        for server in (a, b):
-            config = {**settings, "base_url": server.url}
-            (tmp_path / "eval_config.yaml").write_text(json.dumps(config), encoding="utf-8")
-            done = cli("fidelity", "--docs", "2", "--no-probe", cwd=tmp_path)
-            codes.append(done.returncode)
-    assert codes == [0, 2], done.stderr
-    assert "--output FOLDER" in done.stderr and "--same-deployment" in done.stderr
-
-
 def test_files_hold_no_address_and_a_password_is_not_repeated(place: Path) -> None:
     with ChatServer(answer) as a:
         asked(run(place, a.url))

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -371,31 +371,9 @@ def test_an_engine_that_is_not_installed_is_said_before_the_hub_is_asked(
     asked: list[str] = []
     monkeypatch.setattr("meta_eval.pack.hub.download_model_files", lambda name, *_: asked.append(name))
     monkeypatch.setattr("meta_eval.pack.backends.base.find_spec", lambda _: None)
-    with pytest.raises(
-        BackendError, match=re.escape("backend vllm: vllm is not installed. pip install 'vllm>=0.18' on")
-    ):
+    with pytest.raises(BackendError, match="backend vllm: vllm is not installed"):
         run(config(model_name="org/nobody-has-it"))
     assert not asked
-
-
-@pytest.mark.plugin("engines")
-@pytest.mark.plugin("stand_in")
-@pytest.mark.parametrize(
-    ("settings", "where"),
-    [(("data_parallel_size=4",), "backend vllm"), ((), "backend vllm"), (("backend=server", "serve=true"), "serve")],
-)
-def test_without_an_engine_the_message_names_the_backend_and_the_ways_without_a_gpu(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: Sequence[str], where: str
-) -> None:
-    monkeypatch.setattr("meta_eval.pack.backends.base.find_spec", lambda _: None)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    keys = ("model_name=a/b", "evals_dataset=sample", "tasks=x", *settings)
-    words = [word for key in keys for word in ("--set", key)]
-    done = cli("run", *words, cwd=tmp_path)
-    assert done.returncode == 2
-    assert f"error: {where}: vllm is not installed. pip install 'vllm>=0.18' on a machine with a GPU" in done.stderr
-    for way in ("pip install '.[vllm]'", "--set backend=recorded", "--set backend=server --set base_url="):
-        assert way in done.stderr
 
 
 def test_a_run_makes_the_baseline_once_and_again_when_it_is_stale(
@@ -515,7 +493,6 @@ def test_a_task_that_cannot_be_graded_stops_no_other(answered: Path, client: typ
 def test_several_models_share_a_pack_and_stand_side_by_side(
     place: Path, client: type[FakeClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from command import cli
 
     model_folder(place / "n", weights=b"others")
     (place / "eval_config.yaml").write_text(json.dumps({**RECORD, "model_name": ["m", "n"]}))
@@ -540,7 +517,6 @@ def test_several_models_share_a_pack_and_stand_side_by_side(
 
 @pytest.mark.plugin("engines")  # a server is asked by any name
 def test_a_model_that_cannot_be_asked_leaves_the_others(place: Path, client: type[FakeClient]) -> None:
-    from command import cli
 
     (place / "eval_config.yaml").write_text(json.dumps({**RECORD, "model_name": ["gone", "m"]}))
     done = cli("run", "--no-canary", "--no-report", cwd=place)

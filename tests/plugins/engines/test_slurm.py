@@ -202,6 +202,12 @@ def test_tasks_that_a_job_would_refuse_are_refused_before_anything_is_written(
     assert not (project / "slurm").exists()
 
 
+def test_a_number_of_shards_that_is_none_is_refused(tmp_path: Path) -> None:
+    done = cli("slurm", "--shards", "0", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "error: --shards: 0 is not a number of shards. Write 1 or more" in done.stderr
+
+
 def test_the_jobs_are_given_the_tasks_and_flags(project: Path) -> None:
     assert cli("slurm", "--tasks", "meta_gpqa, meta_mmlu_pretrain", "--allow-code", cwd=project).returncode == 0
     text = (project / "slurm/answer.sbatch").read_text()

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from command import cli
 from places import HELPERS
 
 from meta_eval.ask.request import Request
@@ -66,3 +67,22 @@ def test_a_continuation_of_which_the_cache_holds_tokens_is_asked_again(client: V
         assert [choice for choice, _ in response.choices] == pytest.approx(
             [exact(continuation) for continuation in continuations]
         )
+
+
+@pytest.mark.plugin("stand_in")
+@pytest.mark.parametrize(
+    ("settings", "where"),
+    [(("data_parallel_size=4",), "backend vllm"), ((), "backend vllm"), (("backend=server", "serve=true"), "serve")],
+)
+def test_without_an_engine_the_message_names_the_backend_and_the_ways_without_a_gpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: Sequence[str], where: str
+) -> None:
+    monkeypatch.setattr("meta_eval.pack.backends.base.find_spec", lambda _: None)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    keys = ("model_name=a/b", "evals_dataset=sample", "tasks=x", *settings)
+    words = [word for key in keys for word in ("--set", key)]
+    done = cli("run", *words, cwd=tmp_path)
+    assert done.returncode == 2
+    assert f"error: {where}: vllm is not installed. pip install 'vllm>=0.18' on a machine with a GPU" in done.stderr
+    for way in ("pip install '.[vllm]'", "--set backend=recorded", "--set backend=server --set base_url="):
+        assert way in done.stderr

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from noted import noted
 from packs import prepare, read_docs, some_templates
 
-from meta_eval.base.errors import TemplateError
+from meta_eval.base.errors import ConfigError, TemplateError
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.plugins.meta.doc_clusters import cluster_docs
 
@@ -137,3 +137,8 @@ def test_a_rule_that_there_is_not_is_refused(tmp_path: Path) -> None:
     path.write_text(path.read_text().replace("cluster: passage", "cluster: passages"))
     with pytest.raises(TemplateError, match="cluster"):
         prepare(tmp_path / "work_dir", "meta_squad", template_dir=str(templates))
+
+
+def test_a_configuration_names_no_field_of_a_task_whose_template_has_a_rule(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="its templates define clusters"):
+        prepare(tmp_path / "work_dir", "meta_gpqa_cot", cluster={"meta_gpqa_cot": "question"})

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import runpy
-import sys
 from typing import Any
 
 import pytest
@@ -138,15 +136,6 @@ def test_what_was_compared_by_another_metric_earns_nothing() -> None:
     assert by_filter == {"exact_match,flexible-extract"}
     assert grader_validation.describe_grading("meta_gsm8k", "exact_match,flexible-extract").startswith("verified")
     assert grader_validation.describe_grading("meta_gsm8k", TASKS["meta_gsm8k"].primary_metric).startswith("compared")
-
-
-def test_the_pages_are_what_checks_templates_and_configuration_say(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(REPOSITORY)
-    monkeypatch.syspath_prepend(REPOSITORY / "tools")
-    monkeypatch.setattr(sys, "argv", ["tools/write_pages.py", "--check"])
-    with pytest.raises(SystemExit) as end:
-        runpy.run_path("tools/write_pages.py", run_name="__main__")
-    assert end.value.code == 0
 
 
 def test_the_readme_counts_the_subsets_that_are_verified() -> None:

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from command import cli
 from fake_model import FakeClient, model_folder
+from fake_server import FakeServer
 from noted import noted
 from packs import prepare, read_docs
 
@@ -393,3 +394,23 @@ def test_a_second_measurement_lies_beside_the_first_and_is_its_noise(pack: Path)
     assert len(tables[0]) == len(tables[1])
     report = fidelity_report(again.texts, baseline=first.texts)
     assert report.is_noise and report.summary.startswith("The noise of this model between two measurements")
+
+
+@pytest.mark.plugin("meta")
+def test_a_token_check_belongs_to_its_server_too(tmp_path: Path) -> None:
+    from small_model import write_tokenizer
+
+    write_tokenizer(tmp_path / "tokenizer")
+    settings = {
+        "model_name": "tiny", "evals_dataset": "sample", "tasks": "meta_gpqa", "backend": "server", "concurrency": 4,
+        "max_model_len": 65536, "retries": 0, "limit": 6, "tokenizer": str(tmp_path / "tokenizer"),
+    }  # fmt: skip
+    with FakeServer() as a, FakeServer() as b:
+        codes = []
+        for server in (a, b):
+            config = {**settings, "base_url": server.url}
+            (tmp_path / "eval_config.yaml").write_text(json.dumps(config), encoding="utf-8")
+            done = cli("fidelity", "--docs", "2", "--no-probe", cwd=tmp_path)
+            codes.append(done.returncode)
+    assert codes == [0, 2], done.stderr
+    assert "--output FOLDER" in done.stderr and "--same-deployment" in done.stderr
