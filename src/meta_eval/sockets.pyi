@@ -62,8 +62,6 @@ from meta_eval.pack.records.format import Record as Record
 from meta_eval.pack.records.format import RecordedScore as RecordedScore
 from meta_eval.pack.records.format import RecordedTask as RecordedTask
 from meta_eval.pack.records.format import RecordFormat as RecordFormat
-from meta_eval.pack.records.format import TextAnswer as TextAnswer
-from meta_eval.pack.records.format import TextRecord as TextRecord
 from meta_eval.pack.records.log_entries import LogEntry as LogEntry
 from meta_eval.pack.records.log_entries import find_logs as find_logs
 from meta_eval.pack.records.log_entries import peek_log as peek_log
@@ -73,6 +71,7 @@ from meta_eval.pack.records.log_format import LogFormat as LogFormat
 from meta_eval.pack.records.log_record import LoggedAnswer as LoggedAnswer
 from meta_eval.pack.records.log_record import LoggedTask as LoggedTask
 from meta_eval.pack.records.log_record import LogRecord as LogRecord
+from meta_eval.pack.records.log_record import TextRecord as TextRecord
 from meta_eval.pack.records.log_record import make_task_name as make_task_name
 from meta_eval.pack.records.task_groups import GroupPart as GroupPart
 from meta_eval.pack.records.task_groups import GroupScore as GroupScore

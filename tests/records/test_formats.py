@@ -23,8 +23,9 @@ from meta_eval.base import extensions
 from meta_eval.base.errors import SourceError, UserError
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.pack.records import format_registry
-from meta_eval.pack.records.format import Place, Reading, Record, RecordFormat, TextAnswer, TextRecord
+from meta_eval.pack.records.format import Place, Reading, Record, RecordFormat
 from meta_eval.pack.records.lm_eval_format import LmEvalFormat
+from meta_eval.pack.records.log_record import LoggedAnswer, TextRecord
 from meta_eval.reports.samples import read_samples
 
 EXAMPLE = REPOSITORY / "examples" / "csv_record.py"
@@ -282,8 +283,8 @@ def test_a_change_of_each_compared_setting_of_lm_eval_is_named(tmp_path: Path) -
 
 @pytest.mark.parametrize("column", ["prompt", "answer", "gold"])
 def test_a_row_of_a_plug_in_without_a_text_is_named(tmp_path: Path, column: str) -> None:
-    answer = TextAnswer(**{"prompt": "1 and 1", "answer": "2", "gold": "2", column: None})  # type: ignore[arg-type]
-    record = TextRecord("runs", {"sums": [TextAnswer("2 and 2", "4", "4"), answer]})
+    answer = LoggedAnswer(**{"prompt": "1 and 1", "answer": "2", "gold": "2", column: None})  # type: ignore[arg-type]
+    record = TextRecord("runs", {"sums": [LoggedAnswer("2 and 2", "4", "4"), answer]})
     with pytest.raises(UserError, match=f"runs, sums, doc 1: has no {column}"):
         record.read("sums", Reading(tmp_path))
 

@@ -11,19 +11,19 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from meta_eval.base.assets.details.details_scoring import exact_match
 from meta_eval.base.assets.details.text_matching import text_match
 from meta_eval.base.display import one_line, plural, quoted
-from meta_eval.base.errors import DataError, SourceError
+from meta_eval.base.errors import DataError, SourceError, locating
 from meta_eval.base.hashing import hash_pieces, hash_text
 from meta_eval.base.inputs import format_json, parse_json
 from meta_eval.base.pack_names import is_name, join_names
 from meta_eval.base.thresholds import SAME_VALUE
 from meta_eval.pack.manifest import RecordEntry
-from meta_eval.pack.records.format import Grader, Reading, Record, RecordedScore, RecordedTask, check_texts
+from meta_eval.pack.records.format import Grader, Reading, Record, RecordedScore, RecordedTask
 from meta_eval.pack.records.recorded_docs import RecordedDoc, RecordedDocs, format_chat_body, format_doc
 from meta_eval.pack.records.task_code import make_grader_code
 from meta_eval.pack.records.task_groups import ALL
@@ -36,26 +36,29 @@ _GRADERS = {_EXACT: "exact_match", _MATCH: "text_match"}
 
 @dataclass(frozen=True, slots=True)
 class LoggedAnswer:
-    """An answer of a model, as a harness logged it."""
-
-    key: str
-    """The log's id of the question. Answers with one key are answers to one doc."""
-
-    question: Mapping[str, Any]
-    """What the doc is, without what differs from run to run: docs of two logs with the same content are one doc."""
-
-    gold: str
-    """The right answer; empty if there is none."""
-
-    answer: str | None
-    """The model's output; None if the log does not have it."""
-
-    verdicts: Mapping[str, float]
-    """By metric; the first says whether the answer is right. From 0 to 1, or in the metric's own unit. Empty if the
-    harness gave none."""
+    """An answer of a model, as a harness or a file has it."""
 
     prompt: str | Sequence[Mapping[str, Any]] | None = None
-    """What the model was sent, as text or as chat messages; None if the log does not say."""
+    """What the model was sent, as text without BOS or as chat messages; None if the log does not say."""
+
+    answer: str | None = None
+    """The model's output; None if the log does not have it."""
+
+    gold: str = ""
+    """The right answer; empty if there is none."""
+
+    verdicts: Mapping[str, float] = field(default_factory=dict)
+    """By metric; the first says whether the answer is right. From 0 to 1, or in the metric's own unit. Empty if there
+    is none."""
+
+    subtask: str | None = None
+    """Its subtask; None if the task has none."""
+
+    key: str = ""
+    """The log's id of the question. Answers with one key are answers to one doc."""
+
+    question: Mapping[str, Any] = field(default_factory=dict)
+    """What the doc is, without what differs from run to run: docs of two logs with the same content are one doc."""
 
     repeat: int = 0
     """Which of several answers to the question it is."""
@@ -71,9 +74,6 @@ class LoggedAnswer:
 
     fault: str | None = None
     """Why there is no answer, a clause; None if there is one."""
-
-    subtask: str | None = None
-    """Its subtask; None if the task has none."""
 
     other_golds: tuple[str, ...] = ()
     """Further right answers."""
@@ -192,11 +192,10 @@ class LogRecord(Record):
         rows = [_make_row(some, metric) for some in graded]
         if logged.has_stable_keys:
             _tell_apart(rows, [some[0].key for some in graded])
-        prompts = Counter(row.prompt for row in rows if row.prompt)
         counts = {
             "unanswered": len(docs) - len(graded),
             "partial_run": logged.missing,
-            "duplicate_prompts": sum(prompts.values()) - len(prompts),
+            "duplicate_prompts": _count_repeated(rows),
         }
         is_chat = {isinstance(answer.prompt, str) for some in graded for answer in some if answer.prompt is not None}
         recorded = RecordedTask(
@@ -251,6 +250,83 @@ class LogRecord(Record):
         return warnings
 
 
+class TextRecord(Record):
+    """A recorded run that consists of texts only: prompt, answer and gold, graded by exact match.
+
+    Args:
+        name: The place, as the user wrote it.
+        answers: The answers of each task, one for each doc. Their only verdict is ``em``.
+        model: The model that answered; None if unknown.
+        generation: lm-eval's generation settings of every request, such as ``until`` and ``max_gen_toks``; without
+            ``max_gen_toks`` the limit is `meta_eval.base.thresholds.MAX_GEN_TOKS`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        answers: Mapping[str, Sequence[LoggedAnswer]],
+        *,
+        model: str | None = None,
+        generation: Mapping[str, object] | None = None,
+    ) -> None:
+        self.name, self.tasks, self.groups = name, tuple(answers), {ALL: tuple(answers)}
+        self._answers, self._model = answers, model
+        self._generation = {"until": [], "do_sample": False, **(generation or {})}
+
+    def read(self, task: str, reading: Reading) -> RecordedTask:  # noqa: ARG002
+        answers, where = self._answers[task], f"{self.name}, {task}"
+        if not answers:
+            raise DataError("holds no answer", where=where)
+        for number, answer in enumerate(answers):
+            with locating(f"{where}, doc {number}"):
+                _check_texts(answer, ("prompt", "answer", "gold"))
+                if not answer.prompt:
+                    raise DataError("has an empty prompt")
+        rows = [_make_row([_ask_text(answer)], "em") for answer in answers]
+        verdicts = [row.metrics[_EXACT] for row in rows if row.metrics]
+        repeated = _count_repeated(rows)
+        return RecordedTask(
+            rows=RecordedDocs(rows, dict(self._generation), None, {"duplicate_prompts": repeated} if repeated else {}),
+            output_type="generate_until",
+            revision="sha256:" + hash_pieces(f"{answer!r}\n" for answer in answers),
+            entry=RecordEntry(
+                model=self._model, time=None, results_file=None, lm_eval=None, backend=None, bos_text=None,
+                chat_template=False, shots=None, task_version=None,
+            ),
+            benchmark=task,
+            scores={_EXACT: RecordedScore(mean(verdicts))} if len(verdicts) == len(answers) else {},
+            specs=[_EXACT],
+        )  # fmt: skip
+
+    def grader(self, task: str, recorded: RecordedTask, reading: Reading) -> Grader:  # noqa: ARG002
+        return Grader(make_grader_code(_GRADERS[_EXACT], task), _EXACT)
+
+
+def _ask_text(answer: LoggedAnswer) -> LoggedAnswer:
+    """An answer to a text that is graded by exact match."""
+    golds = [answer.gold, *answer.other_golds]
+    question = {"query": answer.prompt, "gold": answer.gold, "golds": golds}
+    return replace(answer, question=question, other_golds=(), subtask=answer.subtask or None)
+
+
+def _count_repeated(rows: Sequence[RecordedDoc]) -> int:
+    prompts = [row.prompt for row in rows if row.prompt]
+    return len(prompts) - len({*prompts})
+
+
+def _check_texts(answer: LoggedAnswer, names: Sequence[str]) -> None:
+    """Check that a format gave a text for each of these: a missing column is often None.
+
+    Raises:
+        DataError: It gave something else.
+    """
+    for name in names:
+        value = getattr(answer, name)
+        if not isinstance(value, str):
+            found = "has no" if value is None else f"has {value!r:.40} as"
+            raise DataError(f"{found} {name}", hint=f"A row needs a text as {name}: look at its columns")
+
+
 def _list_other_means(metric: str, values: Sequence[float], logged: LoggedTask) -> Iterator[tuple[float, str]]:
     """Means that a harness may write instead of that of its docs, each with how it comes about.
 
@@ -287,7 +363,7 @@ def _group(answers: Sequence[LoggedAnswer]) -> list[list[LoggedAnswer]]:
     """
     docs: dict[str, dict[int, LoggedAnswer]] = {}
     for answer in answers:
-        check_texts(answer, ("key", "gold"))
+        _check_texts(answer, ("key", "gold"))
         others = docs.setdefault(answer.key, {})
         if answer.repeat in others:
             raise DataError(f"holds {quoted(answer.key)} twice", hint="Use the log of one run, as it was written")
@@ -338,7 +414,7 @@ def _make_row(answers: Sequence[LoggedAnswer], metric: str) -> RecordedDoc:
         prompt_hash=hash_text(text),
         gold=first.gold,
         responses=None if None in texts else [texts],
-        metrics={key: mean(some) for key, some in values.items()},
+        metrics={key: mean(some) for key, some in values.items()} or None,
         finish_reason=cut or (None if None in ends else ends[0] if not several else "stop"),
         completion_tokens=sum(known_tokens) if len(known_tokens) == len(tokens) else None,
         extracted=None if None in extracted else extracted,
