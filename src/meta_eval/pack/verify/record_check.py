@@ -24,7 +24,7 @@ def tally_record(
     entry: TaskEntry,
     samples: Sequence[Mapping[str, Any]],
     context: Explanations,
-    recorded_by_doc: Mapping[int, Mapping[str, Any]] | None = None,
+    of_run: Mapping[int, str | None] | None = None,
 ) -> Tallies:
     """Compare today's metrics of each recorded answer with the recorded metrics.
 
@@ -32,15 +32,13 @@ def tally_record(
         entry: The task.
         samples: The samples of the replay, for each doc and filter.
         context: Why graders failed, by doc.
-        recorded_by_doc: The recorded metrics by doc; None if the docs hold them.
+        of_run: The recorded metrics by doc, as JSON text; None if the docs hold them.
     """
     result = Tallies(entry.primary_metric, Tally(), {}, [], "recorded metrics")
     for number, rows in group_by_doc(samples):
         doc = next(iter(rows.values()))["doc"]
         today = {f"{metric},{name}": row[metric] for name, row in rows.items() for metric in list_metrics(row)}
-        recorded = (
-            recorded_by_doc[number] if recorded_by_doc is not None else _recorded(doc["recorded_metrics"], number)
-        )
+        recorded = _recorded(doc["recorded_metrics"] if of_run is None else of_run[number], number)
         graded, reference = _number(today.get(entry.primary_metric)), _number(recorded.get(entry.primary_metric))
         differing = [name for name in recorded if not _same(today.get(name), recorded[name])]
         row = rows.get(entry.primary_metric.partition(",")[2])
