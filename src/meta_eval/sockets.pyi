@@ -68,11 +68,12 @@ from meta_eval.pack.records.log_entries import peek_log as peek_log
 from meta_eval.pack.records.log_entries import read_log as read_log
 from meta_eval.pack.records.log_format import FoundLog as FoundLog
 from meta_eval.pack.records.log_format import LogFormat as LogFormat
-from meta_eval.pack.records.log_record import LoggedAnswer as LoggedAnswer
 from meta_eval.pack.records.log_record import LoggedTask as LoggedTask
 from meta_eval.pack.records.log_record import LogRecord as LogRecord
 from meta_eval.pack.records.log_record import TextRecord as TextRecord
 from meta_eval.pack.records.log_record import make_task_name as make_task_name
+from meta_eval.pack.records.recorded_docs import RecordedDoc as RecordedDoc
+from meta_eval.pack.records.recorded_docs import record_answer as record_answer
 from meta_eval.pack.records.task_groups import GroupPart as GroupPart
 from meta_eval.pack.records.task_groups import GroupScore as GroupScore
 from meta_eval.pack.records.task_groups import TaskGroup as TaskGroup
