@@ -10,7 +10,7 @@ Name it in your package's pyproject.toml. Then `evals_dataset` and `baseline` ca
 
 import csv
 
-from meta_eval.sockets import LIKELY, Place, Record, RecordFormat, TextAnswer, TextRecord
+from meta_eval.sockets import LIKELY, Place, Record, RecordedDoc, RecordFormat, TextRecord, record_answer
 
 
 class CsvFormat(RecordFormat):
@@ -24,9 +24,9 @@ class CsvFormat(RecordFormat):
         return TextRecord(place.name, {file.removesuffix(".csv"): read(place, file) for file in files})
 
 
-def read(place: Place, file: str) -> list[TextAnswer]:
+def read(place: Place, file: str) -> list[RecordedDoc]:
     with place.fetch(file).open(newline="", encoding="utf-8") as rows:
         return [
-            TextAnswer(row["prompt"], row["answer"], row["gold"], row["right"] == "1", row.get("subtask") or None)
+            record_answer(row["prompt"], row["answer"], row["gold"], {"em": row["right"] == "1"}, row.get("subtask"))
             for row in csv.DictReader(rows)
         ]

@@ -35,12 +35,11 @@ MODULES = {
     "pack.backends.server": "ServerProgram",
     "pack.manifest": "Manifest read_manifest",
     "pack.prepared_task": "PrepareContext PreparedTask",
-    "pack.records.format": (
-        "GUESS Grader LIKELY Place Reading Record RecordFormat RecordedScore RecordedTask SURE TextAnswer TextRecord"
-    ),
+    "pack.records.format": ("GUESS Grader LIKELY Place Reading Record RecordFormat RecordedScore RecordedTask SURE"),
     "pack.records.log_entries": "LogEntry find_logs peek_log read_log",
     "pack.records.log_format": "FoundLog LogFormat",
-    "pack.records.log_record": "LogRecord LoggedAnswer LoggedTask make_task_name",
+    "pack.records.log_record": "LogRecord LoggedTask TextRecord make_task_name",
+    "pack.records.recorded_docs": "RecordedDoc record_answer",
     "pack.records.task_groups": "GroupPart GroupScore TaskGroup TaskGroups",
     "pack.records.task_source": "CandidateTask TaskSource",
     "reports.document": "Column Document Item Listing Row Section Table",

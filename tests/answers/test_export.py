@@ -29,8 +29,9 @@ from meta_eval.ask import answer_files as reading
 from meta_eval.ask.model_tokens import Encoder
 from meta_eval.ask.recorded_answers import make_scoring_request
 from meta_eval.ask.request import Request
-from meta_eval.ask.request_kinds import Recorded, encode_requests
+from meta_eval.ask.request_kinds import encode_requests
 from meta_eval.base.errors import UserError
+from meta_eval.harness.answer import Answer
 
 BOS = "<|begin_of_text|>"
 LETTERS, CHOICE = "meta_mmlu_pro_instruct", "meta_mmlu_pretrain"
@@ -260,10 +261,10 @@ def test_what_is_forced_is_the_recorded_answer_by_itself_behind_the_prompt(with_
 )
 def test_the_end_of_a_recorded_answer_is_none_of_its_words(recorded: str | None, forced: str | None) -> None:
     request = Request("t/0/0", "t", 0, 0, "generate", "What?", stop=("STOP",), max_tokens=5)
-    scoring = make_scoring_request(request, None if recorded is None else Recorded(recorded))
+    scoring = make_scoring_request(request, None if recorded is None else Answer(id="", text=recorded))
     assert (scoring and scoring.continuations) == (forced and (forced,))
     assert scoring is None or (scoring.id, scoring.kind, scoring.stop, scoring.max_tokens) == ("t/0", "force", (), 0)
-    assert make_scoring_request(replace(request, repeat=1), Recorded("It is B.")) is None, "one a doc"
+    assert make_scoring_request(replace(request, repeat=1), Answer(id="", text="It is B.")) is None, "one a doc"
 
 
 def test_without_a_tokenizer_there_are_no_token_ids_and_it_says_so(pack: Path) -> None:

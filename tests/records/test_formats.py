@@ -23,8 +23,10 @@ from meta_eval.base import extensions
 from meta_eval.base.errors import SourceError, UserError
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.pack.records import format_registry
-from meta_eval.pack.records.format import Place, Reading, Record, RecordFormat, TextAnswer, TextRecord
+from meta_eval.pack.records.format import Place, Reading, Record, RecordFormat
 from meta_eval.pack.records.lm_eval_format import LmEvalFormat
+from meta_eval.pack.records.log_record import TextRecord
+from meta_eval.pack.records.recorded_docs import record_answer
 from meta_eval.reports.samples import read_samples
 
 EXAMPLE = REPOSITORY / "examples" / "csv_record.py"
@@ -129,7 +131,7 @@ def test_only_the_chosen_tasks_of_such_a_run_are_read(tmp_path: Path) -> None:
     run = write(tmp_path / "run", "sums", ANSWERS)
     (run / "broken.csv").write_text("prompt,answer,gold,right\n,,,\n", encoding="utf-8")
     assert [task.name for task in compare(run, run, tasks=["sums"]).tasks] == ["sums"]
-    with pytest.raises(UserError, match="broken: doc 0: has an empty prompt|broken, doc 0: has an empty prompt"):
+    with pytest.raises(UserError, match="broken: doc 0: has no prompt|broken, doc 0: has no prompt"):
         compare(run, run)
 
 
@@ -147,7 +149,7 @@ def test_what_it_cannot_ask_is_left_out(tmp_path: Path) -> None:
     write(run, "empty", [("", "a", "a", 1)])
     left_out = read_manifest(prepare(tmp_path / "pack", "*", evals_dataset=str(run))).left_out
     assert set(left_out) == {"nothing", "empty"}
-    assert "holds no answer" in left_out["nothing"] and "doc 0: has an empty prompt" in left_out["empty"]
+    assert "holds no answer" in left_out["nothing"] and "doc 0: has no prompt" in left_out["empty"]
 
 
 def test_without_the_package_such_a_folder_is_no_record(tmp_path: Path) -> None:
@@ -282,8 +284,8 @@ def test_a_change_of_each_compared_setting_of_lm_eval_is_named(tmp_path: Path) -
 
 @pytest.mark.parametrize("column", ["prompt", "answer", "gold"])
 def test_a_row_of_a_plug_in_without_a_text_is_named(tmp_path: Path, column: str) -> None:
-    answer = TextAnswer(**{"prompt": "1 and 1", "answer": "2", "gold": "2", column: None})  # type: ignore[arg-type]
-    record = TextRecord("runs", {"sums": [TextAnswer("2 and 2", "4", "4"), answer]})
+    answer = record_answer(**{"prompt": "1 and 1", "answer": "2", "gold": "2", column: None})  # type: ignore[arg-type]
+    record = TextRecord("runs", {"sums": [record_answer("2 and 2", "4", "4"), answer]})
     with pytest.raises(UserError, match=f"runs, sums, doc 1: has no {column}"):
         record.read("sums", Reading(tmp_path))
 

@@ -42,7 +42,7 @@ def test_its_recorded_run_is_prepared_and_every_verdict_agrees(tmp_path: Path) -
     assert cli("export", "--force", "--tasks", "smollm2_facts", "--output", "out.jsonl", cwd=tmp_path).returncode == 0
     lines = (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()
     run = read_run([tmp_path / "recorded_run"], choice=Choice.of_names(["smollm2_facts"]))
-    scorings = {text.scoring_sha256 for text in read_run_texts(run, "A")[0].values()}
+    scorings = {text.request_sha256 for _, text in read_run_texts(run, "A")[0].values()}
     assert {json.loads(line).get("request_sha256") for line in lines} - {None} == scorings
     docs = (tmp_path / "tasks").glob("*.jsonl")
     assert {path.stem: len(path.read_text(encoding="utf-8").splitlines()) for path in docs} == TASKS

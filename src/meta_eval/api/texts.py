@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from meta_eval.ask.recorded_answers import RunText, check_same_decoding, read_run_texts
+from meta_eval.ask.recorded_answers import check_same_decoding, read_run_texts
 from meta_eval.base.display import plural
 from meta_eval.base.errors import ConfigError
 from meta_eval.base.logs import report_progress
@@ -22,8 +22,12 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
     from meta_eval.ask.recorded_answers import TextKey
+    from meta_eval.ask.request import Request
+    from meta_eval.harness.answer import Answer
     from meta_eval.judge.text_partings import TextPair, TextVocabulary
     from meta_eval.judge.token_table import Forced, Tokens
+
+    _Texts = Mapping[TextKey, tuple[Request, Answer]]
 
 
 def build_texts_report(
@@ -74,7 +78,7 @@ def build_texts_report(
             f"the tokenizer of {tokenizer or models[0]} is not on this machine", where="--tokens",
             hint="Name a pack with --pack that was prepared with --set tokenizer=FOLDER",
         )  # fmt: skip
-    scorings = {text.scoring_sha256 for side in texts for text in side.values()}
+    scorings = {text.request_sha256 for side in texts for _, text in side.values()}
     known = [_read_table(table, scorings) for table in opened]
     comparison = compare_texts(pairs, _vocabulary(words), known, min_docs or SAMENESS_MIN_DOCS)
     notes = (
@@ -88,20 +92,20 @@ def build_texts_report(
     )  # fmt: skip
 
 
-def _pair(a: Mapping[TextKey, RunText], b: Mapping[TextKey, RunText]) -> list[TextPair]:
+def _pair(a: _Texts, b: _Texts) -> list[TextPair]:
     from meta_eval.judge.text_partings import TextPair
 
     return [
         TextPair(
-            text.task, text.doc, text.text, b[key].text, text.scoring_sha256, b[key].scoring_sha256, text.stop,
-            text.max_tokens,
+            asked.task, asked.doc, text.text or "", b[key][1].text or "", text.request_sha256,
+            b[key][1].request_sha256, asked.stop, asked.max_tokens,
         )
-        for key, text in a.items()
+        for key, (asked, text) in a.items()
         if key in b
     ]  # fmt: skip
 
 
-def _notes(texts: Sequence[Mapping[TextKey, RunText]], pairs: int) -> Iterable[str]:
+def _notes(texts: Sequence[_Texts], pairs: int) -> Iterable[str]:
     for name, other, side in zip("AB", "BA", texts, strict=True):
         if len(side) > pairs:
             yield f"{plural(len(side) - pairs, 'text')} of {name} left out: {other} has no text behind this prompt"

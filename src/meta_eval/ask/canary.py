@@ -43,7 +43,7 @@ from meta_eval.ask.client import Client
 from meta_eval.ask.pending_requests import PendingRequests
 from meta_eval.ask.recorded_answers import Recordings, make_scoring_request
 from meta_eval.ask.request import Request
-from meta_eval.ask.request_kinds import Force, Recorded, cut_at_stop, find_request_kind
+from meta_eval.ask.request_kinds import Force, cut_at_stop, find_request_kind
 from meta_eval.base.logs import log
 from meta_eval.base.thresholds import BOS_CHANCE, BOS_DOCS, BOS_NATS, SOUND
 from meta_eval.harness.answer import Answer
@@ -96,7 +96,7 @@ def change_bos(ids: Sequence[int], bos: int, *, fewer: bool) -> list[int]:
 DOCS = 32
 
 
-def choose_first_requests(pending: PendingRequests, recordings: Recordings) -> dict[str, tuple[Request, Recorded]]:
+def choose_first_requests(pending: PendingRequests, recordings: Recordings) -> dict[str, tuple[Request, Answer]]:
     """Choose the first requests among the pending ones, by id, with their recorded answers."""
     recorded, eligible = {}, {}
     for task, left in pending.left.items():
@@ -124,7 +124,7 @@ def join_calls(text: str, tool_calls: Iterable[ToolCall]) -> str:
     return "\n".join(filter(None, [text, *(f"{call.name} {call.arguments}" for call in tool_calls)]))
 
 
-def _flatten_message(recorded: Recorded) -> Recorded:
+def _flatten_message(recorded: Answer) -> Answer:
     """A recorded answer as `join_calls` writes it, if it is a whole message (`ChatChoice.format_message`)."""
     if not recorded.text or not recorded.text.startswith('{"content": '):
         return recorded
@@ -214,7 +214,7 @@ class CanaryEvidence:
 
 
 def make_forced_requests(
-    requests: Sequence[Request], recorded: Mapping[str, Recorded], split_text: Callable[[str], Sequence[Any]]
+    requests: Sequence[Request], recorded: Mapping[str, Answer], split_text: Callable[[str], Sequence[Any]]
 ) -> list[Request]:
     """Make requests that force the recorded answers of text requests.
 
@@ -381,14 +381,14 @@ def check_token_counts(
         yield request, answer
 
 
-def compare_answer(request: Request, answer: Answer, recorded: Recorded, split_text: SplitText) -> AnswerComparison:
+def compare_answer(request: Request, answer: Answer, recorded: Answer, split_text: SplitText) -> AnswerComparison:
     """Compare an answer with the recorded answer."""
     tokens = None if request.prompt_ids is None else len(request.prompt_ids)
     if answer.choices:
         logprobs = [value for value, _ in answer.choices]
         if not all(math.isfinite(value) for value in logprobs):
             return AnswerComparison(request.id, tokens, same=False, off=1.0, flat=True)
-        recorded_logprobs = [-value for value in recorded.nlls]
+        recorded_logprobs = [value for value, _ in recorded.choices]
         pairs = zip(_shares(logprobs), _shares(recorded_logprobs), strict=True)
         return AnswerComparison(
             request.id, tokens, same=logprobs.index(max(logprobs)) == recorded_logprobs.index(max(recorded_logprobs)),
@@ -540,7 +540,7 @@ class Canary:
     """
 
     client: Client
-    recorded: Mapping[str, Recorded]
+    recorded: Mapping[str, Answer]
     split_text: SplitText
     bos: int | None
     known_cause: str | None = None

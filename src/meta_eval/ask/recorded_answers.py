@@ -6,14 +6,14 @@ import math
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from meta_eval.ask.request import Request
-from meta_eval.ask.request_kinds import Recorded, build_requests, find_request_kind
+from meta_eval.ask.request_kinds import build_requests, find_request_kind
 from meta_eval.base.inputs import read_table
 from meta_eval.base.pack_names import join_names
+from meta_eval.harness.answer import Answer
 from meta_eval.harness.doc_results import ResultsError
 from meta_eval.harness.evaluator import Evaluator
 from meta_eval.harness.lm_eval_run import Run, TaskRun
@@ -35,7 +35,7 @@ class Recordings:
     def __init__(self, pack: Path, manifest: Manifest) -> None:
         self._pack, self._manifest = pack, manifest
 
-    def read_task(self, task: str) -> tuple[list[Recorded | None], list[str | None]]:
+    def read_task(self, task: str) -> tuple[list[Answer | None], list[str | None]]:
         """Read a task: by doc, the recorded answer (or None) and the subtask."""
 
         entry = self._manifest.tasks[task]
@@ -46,7 +46,10 @@ class Recordings:
         columns = {name: table.column(name).to_pylist() for name in table.column_names}
         nothing = [None] * table.num_rows
         texts, nlls, subtasks = (columns.get(name, nothing) for name in names)
-        return [_recorded(text, doc_nlls) for text, doc_nlls in zip(texts, nlls, strict=True)], subtasks
+        return [
+            _recorded(f"{task}/{doc}", text, doc_nlls)
+            for doc, (text, doc_nlls) in enumerate(zip(texts, nlls, strict=True))
+        ], subtasks
 
     def describe_other_model(self, model: str, tasks: Collection[str]) -> str | None:
         """Describe whose the recorded answers of tasks are, if none is known to be of a model; else None."""
@@ -91,13 +94,14 @@ def _is_same_name(one: str, other: str) -> bool:
     return bool(plain and others) and (plain in others or others in plain)
 
 
-def _recorded(text: str | None, nlls: Sequence[float] | None) -> Recorded | None:
-    is_complete = nlls and all(value is not None and math.isfinite(value) for value in nlls)
-    recorded = Recorded(text if text and text.strip() else None, tuple(nlls) if nlls and is_complete else ())
-    return recorded if recorded.text or recorded.nlls else None
+def _recorded(own_id: str, text: str | None, nlls: Sequence[float | None] | None) -> Answer | None:
+    """A recorded answer, from its text or its negative log-likelihoods in nats."""
+    choices = [(-value, None) for value in nlls or () if value is not None and math.isfinite(value)]
+    text, choices = text if text and text.strip() else None, choices if len(choices) == len(nlls or ()) else []
+    return Answer(id=own_id, text=text, choices=choices) if text or choices else None
 
 
-def make_scoring_request(request: Request, recorded: Recorded | None) -> Request | None:
+def make_scoring_request(request: Request, recorded: Answer | None) -> Request | None:
     """Make the request for the log-probabilities of a recorded answer, a single one per doc. None if nothing was
     recorded, or its kind has none."""
     kind = find_request_kind(request.kind)
@@ -110,30 +114,7 @@ def make_scoring_request(request: Request, recorded: Recorded | None) -> Request
 TextKey = tuple[str, str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class RunText:
-    """The generated answer of a run to a doc."""
-
-    task: str
-    """The task."""
-
-    doc: int
-    """lm-eval's number of the doc."""
-
-    text: str
-    """The answer, cut at the first stop sequence, without an end token."""
-
-    scoring_sha256: str | None
-    """The hash of the request that scores this text behind its prompt; None for an empty text."""
-
-    stop: tuple[str, ...] = ()
-    """The stop sequences of the request."""
-
-    max_tokens: int = 0
-    """The largest number of tokens of an answer; 0 if unknown."""
-
-
-def read_run_texts(run: Run, side: str) -> tuple[dict[TextKey, RunText], Counter[str]]:
+def read_run_texts(run: Run, side: str) -> tuple[dict[TextKey, tuple[Request, Answer]], Counter[str]]:
     """Read the generated texts of a run. Choices have none.
 
     Args:
@@ -141,19 +122,22 @@ def read_run_texts(run: Run, side: str) -> tuple[dict[TextKey, RunText], Counter
         side: Its name in messages.
 
     Returns:
-        The texts, and by task the number of docs that are left out because they have several answers.
+        The texts, and by task the number of docs that are left out because they have several answers. Of each text the
+        request without its prompt, and the answer: cut at the first stop sequence, without an end token, and with the
+        hash of the request that scores it, or None if it is empty.
 
     Raises:
         ResultsError: An answer was sampled, no text was generated, or a file has changed.
     """
-    texts: dict[TextKey, RunText] = {}
+    texts: dict[TextKey, tuple[Request, Answer]] = {}
     seen: Counter[tuple[str, str]] = Counter()
     several: Counter[str] = Counter()
     for task in run.tasks.values():
         _check_greedy(task.task, task.provenance.decoding, side)
-        for prompt_sha256, text in _read_texts(task, side, several):
-            texts[task.task, prompt_sha256, seen[task.task, prompt_sha256]] = text
-            seen[task.task, prompt_sha256] += 1
+        for request, text in _read_texts(task, side, several):
+            key = task.task, request.prompt_sha256
+            texts[*key, seen[key]] = request.without_texts(), text
+            seen[key] += 1
     if not texts:
         raise ResultsError(
             "holds no generated text", where=side,
@@ -193,8 +177,8 @@ def _check_greedy(task: str, settings: Mapping[str, Any], side: str) -> None:
         )  # fmt: skip
 
 
-def _read_texts(task: TaskRun, side: str, several: Counter[str]) -> Iterator[tuple[str, RunText]]:
-    """Yield each text with the hash of its prompt, by doc. Count docs with several answers."""
+def _read_texts(task: TaskRun, side: str, several: Counter[str]) -> Iterator[tuple[Request, Answer]]:
+    """Yield each request with its text, by doc. Count docs with several answers."""
     if task.samples_file is None:
         return
     with task.open_samples() as read:
@@ -208,13 +192,9 @@ def _read_texts(task: TaskRun, side: str, several: Counter[str]) -> Iterator[tup
                 several[task.task] += 1
                 continue
             _check_greedy(task.task, request.settings or {}, side)
-            scoring = make_scoring_request(request, Recorded(answers[0]))
-            text = scoring.continuations[0] if scoring else ""
-            scoring_sha256 = scoring.sha256 if scoring else None
-            yield (
-                request.prompt_sha256,
-                RunText(task.task, doc.doc_id, text, scoring_sha256, request.stop, request.max_tokens),
-            )
+            scoring = make_scoring_request(request, Answer(id=request.id, text=answers[0]))
+            text, sha256 = (scoring.continuations[0], scoring.sha256) if scoring else ("", None)
+            yield request, Answer(id=request.id, text=text, request_sha256=sha256)
 
 
 def _as_list(response: Any) -> list[Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import Any, ClassVar
 
@@ -33,17 +33,6 @@ _CHUNK = 512
 
 # Requests that are tokenised together.
 _BATCH = 128
-
-
-@dataclass(frozen=True, slots=True)
-class Recorded:
-    """The recorded answer to a doc."""
-
-    text: str | None = None
-    """For requests that a text answers."""
-
-    nlls: Sequence[float] = ()
-    """For ``choices``: negative log-likelihood of each continuation, in nats."""
 
 
 class RequestKind(ABC):
@@ -123,11 +112,11 @@ class RequestKind(ABC):
         """Why a backend, by name, cannot answer it."""
         return f"backend {backend} {self.refusal}"
 
-    def is_comparable(self, request: Request, recorded: Recorded) -> bool:  # noqa: ARG002 (most have no record)
+    def is_comparable(self, request: Request, recorded: Answer) -> bool:  # noqa: ARG002 (most have no record)
         """Whether an answer can be compared with a recorded one."""
         return False
 
-    def make_scoring_request(self, request: Request, recorded: Recorded) -> Request | None:  # noqa: ARG002 (likewise)
+    def make_scoring_request(self, request: Request, recorded: Answer) -> Request | None:  # noqa: ARG002 (likewise)
         """Make the request for the log-probabilities of a recorded answer, which is comparable; None if there is
         none."""
         return None
@@ -170,10 +159,10 @@ class Generate(RequestKind):
         prompts = encoder.encode_prompts([request.prompt for request in requests])
         return map(lambda request, ids: replace(request, prompt_ids=ids), requests, prompts)
 
-    def is_comparable(self, request: Request, recorded: Recorded) -> bool:  # noqa: ARG002
+    def is_comparable(self, request: Request, recorded: Answer) -> bool:  # noqa: ARG002
         return recorded.text is not None
 
-    def make_scoring_request(self, request: Request, recorded: Recorded) -> Request | None:
+    def make_scoring_request(self, request: Request, recorded: Answer) -> Request | None:
         """A ``force`` request, a single one per doc even if the doc has repeats."""
         text = cut_at_stop(recorded.text or "", request.stop)
         for end in list_answer_ends():  # a recorded text may keep its end token
@@ -202,7 +191,7 @@ class Chat(Generate):
     def refuse(self, backend: str) -> str:
         return super().refuse(backend) + suggest_backend(self.name)
 
-    def make_scoring_request(self, request: Request, recorded: Recorded) -> Request | None:  # noqa: ARG002
+    def make_scoring_request(self, request: Request, recorded: Answer) -> Request | None:  # noqa: ARG002
         return None
 
 
@@ -256,10 +245,10 @@ class Choices(RequestKind):
             continuations = [next(ids)[len(prompt) :] for _ in request.continuations]
             yield replace(request, prompt_ids=prompt or encoder.empty_prompt, continuation_ids=continuations)
 
-    def is_comparable(self, request: Request, recorded: Recorded) -> bool:
-        return len(recorded.nlls) == len(request.continuations)
+    def is_comparable(self, request: Request, recorded: Answer) -> bool:
+        return len(recorded.choices) == len(request.continuations)
 
-    def make_scoring_request(self, request: Request, recorded: Recorded) -> Request | None:  # noqa: ARG002
+    def make_scoring_request(self, request: Request, recorded: Answer) -> Request | None:  # noqa: ARG002
         return request
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Container, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from meta_eval.base.errors import locating
 from meta_eval.base.hashing import hash_text, hash_texts
@@ -480,18 +480,8 @@ def read_majority(sample: Mapping[str, Any]) -> int | None:
     return place if isinstance(place, int) and not isinstance(place, bool) and place >= 0 else None
 
 
-class Verdicts(Protocol):
-    """Meta's verdict on an answer, and its metrics as JSON text. Either may be missing."""
-
-    @property
-    def recorded_is_correct(self) -> bool | None: ...
-
-    @property
-    def recorded_metrics(self) -> str | None: ...
-
-
 def read_recorded_verdicts(
-    docs: Sequence[Verdicts], metric: str, reading: str | None = None
+    is_correct: Sequence[bool | None], metrics: Sequence[str | None], metric: str, reading: str | None = None
 ) -> tuple[list[float | None], str]:
     """Read Meta's verdict on each doc, None if it recorded none, and where the verdicts come from.
 
@@ -502,16 +492,16 @@ def read_recorded_verdicts(
         ResultsError: A recorded metric of this name is not a share.
 
     Args:
-        docs: The recorded data of each doc.
+        is_correct: Meta's verdict on each doc.
+        metrics: The recorded metrics of each, as JSON text.
         metric: The name of the recorded metric.
         reading: The metric with the meaning of ``is_correct``, if that is not a verdict. ``is_correct`` is then not
             used as a verdict, because a difference between readings does not show which answer is better.
     """
-    values = [_metric(doc.recorded_metrics, metric) for doc in docs]
+    values = [_metric(text, metric) for text in metrics]
     if any(value is not None for value in values):
         return values, f"recorded {metric}"
-    plain = [doc.recorded_is_correct if reading is None else None for doc in docs]
-    return [None if value is None else float(value) for value in plain], "is_correct"
+    return [None if value is None or reading is not None else float(value) for value in is_correct], "is_correct"
 
 
 def _metric(text: str | None, metric: str) -> float | None:

@@ -340,7 +340,10 @@ def read_verdict_run(
     is taken. None where there is none, or where they are no shares.
     """
     metric, _, name = metric_key.partition(",")
-    verdicts, _ = read_recorded_verdicts(docs, (entry.recorded_metric if entry else None) or metric, reading)
+    verdicts, _ = read_recorded_verdicts(
+        [doc.recorded_is_correct for doc in docs], [doc.recorded_metrics for doc in docs],
+        (entry.recorded_metric if entry else None) or metric, reading,
+    )  # fmt: skip
     recorded_docs = []
     for doc, recorded in zip(docs, verdicts, strict=True):
         if recorded is None or name not in doc.filter_results:

@@ -34,28 +34,12 @@ from meta_eval.pack.pack_options import make_verify_command
 from meta_eval.pack.records.log_entries import LogEntry
 
 
-@dataclass(frozen=True, slots=True)
-class BaselineRunAnswer:
-    """The baseline's answer to a doc of a pack."""
+def read_baseline_run(pack: Path, entry: BaselineEntry) -> tuple[list[DocResult], dict[int, dict[int, list[Any]]]]:
+    """Read the answers of one run to a task's docs.
 
-    doc: int
-    """The number of the doc."""
-
-    question_hash: str
-    """The hash of its question."""
-
-    prompt_matches: bool
-    """Whether it answers exactly the pack's prompt."""
-
-    responses: list[list[Any]] | None
-    """By request, as `pack.records.recorded_docs.RecordedDoc` has them; None if the pack cannot grade them."""
-
-    metrics: dict[str, Any]
-    """Its recorded metrics, by ``metric,filter``."""
-
-
-def read_baseline_run_answers(pack: Path, entry: BaselineEntry) -> list[BaselineRunAnswer]:
-    """Read the answers of one run to a task's docs, by doc.
+    Returns:
+        The docs with their recorded metrics, and by doc the answers that the pack can grade, by the index of the
+        request.
 
     Raises:
         PackError: The file is missing or damaged.
@@ -65,13 +49,8 @@ def read_baseline_run_answers(pack: Path, entry: BaselineEntry) -> list[Baseline
     path = pack / entry.file
     try:
         rows = read_table(path).to_pylist()
-        return [
-            BaselineRunAnswer(
-                row["doc"], row["question_hash"], row["prompt_matches"], json.loads(row["responses"] or "null"),
-                json.loads(row["metrics"]),
-            )
-            for row in rows
-        ]  # fmt: skip
+        responses = {row["doc"]: dict(enumerate(json.loads(row["responses"]))) for row in rows if row["responses"]}
+        return [_restore_doc(row, json.loads(row["metrics"])) for row in rows], responses
     except (OSError, pa.ArrowException, ValueError, LookupError, TypeError, RecursionError) as error:
         raise PackError(
             f"holds no answers of a baseline ({describe_error(error)})", where=str(path),
@@ -79,18 +58,13 @@ def read_baseline_run_answers(pack: Path, entry: BaselineEntry) -> list[Baseline
         ) from None  # fmt: skip
 
 
-def restore_recorded_answers(answers: list[BaselineRunAnswer]) -> tuple[DocResult, ...]:
-    """Make docs with the recorded metrics."""
-    return tuple(_restore_doc(answer, answer.metrics) for answer in answers if answer.metrics)
-
-
-def _restore_doc(answer: BaselineRunAnswer, metrics: Mapping[str, Any]) -> DocResult:
-    with locating(f"doc {answer.doc} of the baseline"):
+def _restore_doc(row: Mapping[str, Any], metrics: Mapping[str, Any]) -> DocResult:
+    with locating(f"doc {row['doc']} of the baseline"):
         return DocResult(
-            doc_id=answer.doc, question_hash=answer.question_hash, prompt_hashes=(),
-            prompt_matches=answer.prompt_matches, subtask=None, cluster=None, gold="", n_choices=None,
-            recorded_is_correct=None, recorded_metrics=None, answer_tail="", answer_empty=False, limit_hit=None,
-            filter_results=read_filter_results(metrics),
+            doc_id=row["doc"], question_hash=row["question_hash"], prompt_hashes=(),
+            prompt_matches=row["prompt_matches"], subtask=None, cluster=None, gold="", n_choices=None,
+            recorded_is_correct=None, recorded_metrics=row["metrics"], answer_tail="", answer_empty=False,
+            limit_hit=None, filter_results=read_filter_results(metrics),
         )  # fmt: skip
 
 
@@ -182,7 +156,7 @@ def read_baseline(pack: Path, manifest: Manifest, *, lm_eval: str | None = None)
             stale.discard(task)
         if entry.baseline:
             recorded[task] = tuple(
-                restore_recorded_answers(read_baseline_run_answers(pack, run)) for run in entry.baseline
+                tuple(doc for doc in read_baseline_run(pack, run)[0] if doc.filter_results) for run in entry.baseline
             )
     return Baseline(docs, missing, recorded, versions, frozenset(stale))
 

@@ -8,21 +8,16 @@ their own prepares these itself: `RecordFormat.open_tasks`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from meta_eval.base.errors import DataError, locating
-from meta_eval.base.hashing import hash_pieces, hash_text
 from meta_eval.base.inputs import walk_files
 from meta_eval.pack.manifest import RecordEntry
-from meta_eval.pack.records.recorded_docs import RecordedDoc, RecordedDocs, format_doc
-from meta_eval.pack.records.task_code import make_grader_code
+from meta_eval.pack.records.recorded_docs import RecordedDocs
 from meta_eval.pack.records.task_groups import ALL
-from meta_eval.stats import mean
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -275,108 +270,3 @@ class RecordFormat(ABC):
             SourceError: A file is missing, gated, cut off or corrupt.
         """
         return None
-
-
-VERDICT = "em,none"
-
-
-@dataclass(frozen=True, slots=True)
-class TextAnswer:
-    """One answer."""
-
-    prompt: str
-    """The model's input, without BOS."""
-
-    answer: str
-    """The model's output."""
-
-    gold: str
-    """The right answer."""
-
-    is_right: bool | None = None
-    """The recorded verdict; None if not recorded."""
-
-    subtask: str | None = None
-    """Its subtask; None if the task has none."""
-
-
-def check_texts(answer: object, names: Sequence[str]) -> None:
-    """Check that a format gave a text for each of these: a missing column is often None.
-
-    Raises:
-        DataError: It gave something else.
-    """
-    for name in names:
-        value = getattr(answer, name)
-        if not isinstance(value, str):
-            found = "has no" if value is None else f"has {value!r:.40} as"
-            raise DataError(f"{found} {name}", hint=f"A row needs a text as {name}: look at its columns")
-
-
-class TextRecord(Record):
-    """A recorded run that consists of texts only: prompt, answer and gold.
-
-    Args:
-        name: The place, as the user wrote it.
-        answers: The answers of each task.
-        model: The model that answered; None if unknown.
-        generation: lm-eval's generation settings of every request, such as ``until`` and ``max_gen_toks``; without
-            ``max_gen_toks`` the limit is `meta_eval.base.thresholds.MAX_GEN_TOKS`.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        answers: Mapping[str, Sequence[TextAnswer]],
-        *,
-        model: str | None = None,
-        generation: Mapping[str, object] | None = None,
-    ) -> None:
-        self.name, self.tasks, self.groups = name, tuple(answers), {ALL: tuple(answers)}
-        self._answers, self._model = answers, model
-        self._generation = {"until": [], "do_sample": False, **(generation or {})}
-
-    def read(self, task: str, reading: Reading) -> RecordedTask:  # noqa: ARG002
-        answers, where = self._answers[task], f"{self.name}, {task}"
-        if not answers:
-            raise DataError("holds no answer", where=where)
-        for number, answer in enumerate(answers):
-            with locating(f"{where}, doc {number}"):
-                check_texts(answer, ("prompt", "answer", "gold"))
-                if not answer.prompt:
-                    raise DataError("has an empty prompt")
-        rows = list(map(_row, answers))
-        prompts = Counter(row.prompt for row in rows)
-        repeated = len(rows) - len(prompts)
-        verdicts = [float(answer.is_right) for answer in answers if answer.is_right is not None]
-        return RecordedTask(
-            rows=RecordedDocs(rows, dict(self._generation), None, {"duplicate_prompts": repeated} if repeated else {}),
-            output_type="generate_until",
-            revision="sha256:" + hash_pieces(f"{answer!r}\n" for answer in answers),
-            entry=RecordEntry(
-                model=self._model, time=None, results_file=None, lm_eval=None, backend=None, bos_text=None,
-                chat_template=False, shots=None, task_version=None,
-            ),
-            benchmark=task,
-            scores={VERDICT: RecordedScore(mean(verdicts))} if len(verdicts) == len(answers) else {},
-            specs=[VERDICT],
-        )  # fmt: skip
-
-    def grader(self, task: str, recorded: RecordedTask, reading: Reading) -> Grader:  # noqa: ARG002
-        return Grader(make_grader_code("exact_match", task), VERDICT)
-
-
-def _row(answer: TextAnswer) -> RecordedDoc:
-    doc = {"query": answer.prompt, "gold": answer.gold, "golds": [answer.gold]}
-    if answer.subtask is not None:
-        doc["subtask_name"] = answer.subtask
-    return RecordedDoc(
-        doc=doc,
-        prompt=answer.prompt,
-        continuations=(),
-        question_hash=hash_text(format_doc(doc)),
-        prompt_hash=hash_text(answer.prompt),
-        gold=answer.gold,
-        responses=[[answer.answer]],
-        metrics=None if answer.is_right is None else {VERDICT: float(answer.is_right)},
-    )

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from meta_eval.base.errors import ConfigError, DataError, PackError, SourceError, locating, suggest_name
-from meta_eval.base.hashing import hash_pieces, hash_text
+from meta_eval.base.hashing import hash_pieces
 from meta_eval.base.logs import log, report_progress
 from meta_eval.base.pack_names import expand_patterns, is_name, split_excluded
 from meta_eval.base.thresholds import MAX_GEN_TOKS
@@ -293,7 +293,6 @@ def _row(
         prompt=prompt,
         continuations=choices,
         question_hash=hash_as_lm_eval(text),
-        prompt_hash=hash_text(prompt),
         gold=str(target),
         right=right,
         unconditional=unconditional,

@@ -1,8 +1,8 @@
 """A record made of the log of another harness: answers with the verdicts that the harness gave.
 
-A format reads its files to `LoggedAnswer`, and `LogRecord` does the rest: answers to one question become a doc, docs
-are paired by content, and what has no verdict is left out and counted. The grader of a log is its own. A pack needs one
-that runs here: the exact match with the right answer, where it gives every recorded verdict.
+A format reads its files to answers (`record_answer`), and `LogRecord` does the rest: answers to one question become a
+doc, docs are paired by content, and what has no verdict is left out and counted. The grader of a log is its own. A pack
+needs one that runs here: the exact match with the right answer, where it gives every recorded verdict.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from meta_eval.base.assets.details.details_scoring import exact_match
 from meta_eval.base.assets.details.text_matching import text_match
 from meta_eval.base.display import one_line, plural, quoted
-from meta_eval.base.errors import DataError, SourceError
+from meta_eval.base.errors import DataError, SourceError, locating
 from meta_eval.base.hashing import hash_pieces, hash_text
-from meta_eval.base.inputs import format_json, parse_json
+from meta_eval.base.inputs import parse_json
 from meta_eval.base.pack_names import is_name, join_names
 from meta_eval.base.thresholds import SAME_VALUE
 from meta_eval.pack.manifest import RecordEntry
-from meta_eval.pack.records.format import Grader, Reading, Record, RecordedScore, RecordedTask, check_texts
+from meta_eval.pack.records.format import Grader, Reading, Record, RecordedScore, RecordedTask
 from meta_eval.pack.records.recorded_docs import RecordedDoc, RecordedDocs, format_chat_body, format_doc
 from meta_eval.pack.records.task_code import make_grader_code
 from meta_eval.pack.records.task_groups import ALL
@@ -34,51 +34,6 @@ _EXACT, _MATCH = "em,none", "match,none"
 _GRADERS = {_EXACT: "exact_match", _MATCH: "text_match"}
 
 
-@dataclass(frozen=True, slots=True)
-class LoggedAnswer:
-    """An answer of a model, as a harness logged it."""
-
-    key: str
-    """The log's id of the question. Answers with one key are answers to one doc."""
-
-    question: Mapping[str, Any]
-    """What the doc is, without what differs from run to run: docs of two logs with the same content are one doc."""
-
-    gold: str
-    """The right answer; empty if there is none."""
-
-    answer: str | None
-    """The model's output; None if the log does not have it."""
-
-    verdicts: Mapping[str, float]
-    """By metric; the first says whether the answer is right. From 0 to 1, or in the metric's own unit. Empty if the
-    harness gave none."""
-
-    prompt: str | Sequence[Mapping[str, Any]] | None = None
-    """What the model was sent, as text or as chat messages; None if the log does not say."""
-
-    repeat: int = 0
-    """Which of several answers to the question it is."""
-
-    extracted: str | None = None
-    """What the harness took from the answer; None if unknown."""
-
-    finish_reason: str | None = None
-    """How it ended: ``stop``, ``length``, ``content_filter`` or ``tool_calls``; None if unknown."""
-
-    completion_tokens: int | None = None
-    """Its tokens, with its reasoning; None if unknown."""
-
-    fault: str | None = None
-    """Why there is no answer, a clause; None if there is one."""
-
-    subtask: str | None = None
-    """Its subtask; None if the task has none."""
-
-    other_golds: tuple[str, ...] = ()
-    """Further right answers."""
-
-
 @dataclass(slots=True)
 class LoggedTask:
     """A task of a log."""
@@ -86,8 +41,8 @@ class LoggedTask:
     name: str
     """Its name in the log."""
 
-    answers: Sequence[LoggedAnswer]
-    """In the log's order."""
+    answers: Sequence[RecordedDoc]
+    """Each with one answer, in the log's order."""
 
     harness: str
     """The harness that wrote it."""
@@ -181,7 +136,9 @@ class LogRecord(Record):
         if not answers:
             raise DataError("holds no answer", hint="Use the log of a run that ended")
         metric = _find_main_metric(logged.answers)
-        docs = [[answer for answer in some if not answer.fault and metric in answer.verdicts] for some in answers]
+        docs = [
+            [answer for answer in some if not answer.fault and metric in (answer.metrics or {})] for some in answers
+        ]
         graded = [some for some in docs if some]
         if metric is None or not graded:
             faults = [answer.fault for answer in logged.answers if answer.fault]
@@ -189,30 +146,29 @@ class LogRecord(Record):
             raise DataError(
                 f"no answer has a verdict{first}", hint="Score the log first, or use the log of another run"
             )
-        rows = [_make_row(some, metric) for some in graded]
+        rows = [_join(some, metric) for some in graded]
         if logged.has_stable_keys:
             _tell_apart(rows, [some[0].key for some in graded])
-        prompts = Counter(row.prompt for row in rows if row.prompt)
         counts = {
             "unanswered": len(docs) - len(graded),
             "partial_run": logged.missing,
-            "duplicate_prompts": sum(prompts.values()) - len(prompts),
+            "duplicate_prompts": _count_repeated(rows),
         }
-        is_chat = {isinstance(answer.prompt, str) for some in graded for answer in some if answer.prompt is not None}
+        is_chat = {answer.is_chat for some in graded for answer in some if answer.prompt}
         recorded = RecordedTask(
             rows=RecordedDocs(
                 rows, dict(logged.generation or {}), None, {name: count for name, count in counts.items() if count},
-                asked_as="chat" if is_chat == {False} else "text",
+                asked_as="chat" if is_chat == {True} else "text",
             ),
             output_type="generate_until",
             revision="sha256:" + hash_pieces(f"{answer!r}\n" for answer in logged.answers),
             entry=RecordEntry(
                 model=logged.model, time=logged.time, results_file=logged.file, lm_eval=None, backend=logged.harness,
-                bos_text=None, chat_template=is_chat == {False}, task_version=logged.version,
+                bos_text=None, chat_template=is_chat == {True}, task_version=logged.version,
                 shots=None if logged.shots is None else str(logged.shots),
             ),
             benchmark=logged.name,
-            specs=[f"{name},none" for name in dict.fromkeys(name for some in graded for name in some[0].verdicts)],
+            specs=[f"{name},none" for name in dict.fromkeys(name for some in graded for name in some[0].metrics or ())],
             about=logged,
             grader=logged.grader,
             settings=logged.settings,
@@ -251,6 +207,84 @@ class LogRecord(Record):
         return warnings
 
 
+class TextRecord(Record):
+    """A recorded run that consists of texts only: prompt, answer and gold, graded by exact match.
+
+    Args:
+        name: The place, as the user wrote it.
+        answers: The answers of each task, one for each doc. Their only verdict is ``em``.
+        model: The model that answered; None if unknown.
+        generation: lm-eval's generation settings of every request, such as ``until`` and ``max_gen_toks``; without
+            ``max_gen_toks`` the limit is `meta_eval.base.thresholds.MAX_GEN_TOKS`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        answers: Mapping[str, Sequence[RecordedDoc]],
+        *,
+        model: str | None = None,
+        generation: Mapping[str, object] | None = None,
+    ) -> None:
+        self.name, self.tasks, self.groups = name, tuple(answers), {ALL: tuple(answers)}
+        self._answers, self._model = answers, model
+        self._generation = {"until": [], "do_sample": False, **(generation or {})}
+
+    def read(self, task: str, reading: Reading) -> RecordedTask:  # noqa: ARG002
+        answers, where = self._answers[task], f"{self.name}, {task}"
+        if not answers:
+            raise DataError("holds no answer", where=where)
+        for number, answer in enumerate(answers):
+            with locating(f"{where}, doc {number}"):
+                if not answer.prompt:
+                    raise DataError("has no prompt")
+                text = answer.responses[0][0] if answer.responses else None
+                _check_texts(answer=text, gold=answer.gold)
+        rows = [_join([_ask_text(answer)], "em") for answer in answers]
+        verdicts = [row.metrics[_EXACT] for row in rows if row.metrics]
+        repeated = _count_repeated(rows)
+        return RecordedTask(
+            rows=RecordedDocs(rows, dict(self._generation), None, {"duplicate_prompts": repeated} if repeated else {}),
+            output_type="generate_until",
+            revision="sha256:" + hash_pieces(f"{answer!r}\n" for answer in answers),
+            entry=RecordEntry(
+                model=self._model, time=None, results_file=None, lm_eval=None, backend=None, bos_text=None,
+                chat_template=False, shots=None, task_version=None,
+            ),
+            benchmark=task,
+            scores={_EXACT: RecordedScore(mean(verdicts))} if len(verdicts) == len(answers) else {},
+            specs=[_EXACT],
+        )  # fmt: skip
+
+    def grader(self, task: str, recorded: RecordedTask, reading: Reading) -> Grader:  # noqa: ARG002
+        return Grader(make_grader_code(_GRADERS[_EXACT], task), _EXACT)
+
+
+def _ask_text(answer: RecordedDoc) -> RecordedDoc:
+    """An answer to a text that is graded by exact match."""
+    golds = [answer.gold, *answer.doc.get("other_golds", ())]
+    doc = {"query": answer.prompt, "gold": answer.gold, "golds": golds, **answer.doc}
+    doc.pop("other_golds", None)
+    return replace(answer, doc=doc, question_hash="")
+
+
+def _count_repeated(rows: Sequence[RecordedDoc]) -> int:
+    prompts = [row.prompt for row in rows if row.prompt]
+    return len(prompts) - len({*prompts})
+
+
+def _check_texts(**values: object) -> None:
+    """Check that a format gave a text for each of these: a missing column is often None.
+
+    Raises:
+        DataError: It gave something else.
+    """
+    for name, value in values.items():
+        if not isinstance(value, str):
+            found = "has no" if value is None else f"has {value!r:.40} as"
+            raise DataError(f"{found} {name}", hint=f"A row needs a text as {name}: look at its columns")
+
+
 def _list_other_means(metric: str, values: Sequence[float], logged: LoggedTask) -> Iterator[tuple[float, str]]:
     """Means that a harness may write instead of that of its docs, each with how it comes about.
 
@@ -260,7 +294,9 @@ def _list_other_means(metric: str, values: Sequence[float], logged: LoggedTask) 
         logged: The task.
     """
     of_answers = [
-        answer.verdicts[metric] for answer in logged.answers if not answer.fault and metric in answer.verdicts
+        answer.metrics[metric]
+        for answer in logged.answers
+        if answer.metrics and not answer.fault and metric in answer.metrics
     ]
     count, without = len(logged.answers), len(logged.answers) - len(of_answers)
     if without:
@@ -273,29 +309,33 @@ def _list_other_means(metric: str, values: Sequence[float], logged: LoggedTask) 
     yield mean([min(1.0, max(0.0, value)) for value in values]), "the log clips each verdict to 0 to 1"
 
 
-def _find_main_metric(answers: Sequence[LoggedAnswer]) -> str | None:
+def _find_main_metric(answers: Sequence[RecordedDoc]) -> str | None:
     """The metric that says whether an answer is right: the first of the answer with the most; None without any."""
-    verdicts = max((answer.verdicts for answer in answers if not answer.fault), key=len, default={})
+    verdicts = max((answer.metrics or {} for answer in answers if not answer.fault), key=len, default={})
     return next(iter(verdicts), None)
 
 
-def _group(answers: Sequence[LoggedAnswer]) -> list[list[LoggedAnswer]]:
+def _group(answers: Sequence[RecordedDoc]) -> list[list[RecordedDoc]]:
     """The answers of each doc, in the log's order.
 
     Raises:
         DataError: One is there twice, or answers of a doc are to different questions.
     """
-    docs: dict[str, dict[int, LoggedAnswer]] = {}
+    docs: dict[str, dict[int, RecordedDoc]] = {}
     for answer in answers:
-        check_texts(answer, ("key", "gold"))
+        _check_texts(key=answer.key, gold=answer.gold)
         others = docs.setdefault(answer.key, {})
         if answer.repeat in others:
             raise DataError(f"holds {quoted(answer.key)} twice", hint="Use the log of one run, as it was written")
         first = next(iter(others.values()), answer)
-        if (first.question, first.gold) != (answer.question, answer.gold):
+        if _get_question(first) != _get_question(answer):
             raise DataError(f"holds two questions with the id {quoted(answer.key)}", hint="Use the log of one run")
         others[answer.repeat] = answer
     return [[some[repeat] for repeat in sorted(some)] for some in docs.values()]
+
+
+def _get_question(answer: RecordedDoc) -> dict[str, Any]:
+    return {name: value for name, value in answer.doc.items() if name not in ("other_golds", "subtask_name")}
 
 
 def _clean_metric(name: str) -> str:
@@ -303,45 +343,28 @@ def _clean_metric(name: str) -> str:
     return one_line(name.replace(",", "_"))[:100]
 
 
-def _format_prompt(prompt: str | Sequence[Mapping[str, Any]] | None) -> str:
-    """A prompt as text; messages as the body of a chat request, as far as they are one."""
-    if prompt is None or isinstance(prompt, str):
-        return prompt or ""
-    messages = [dict(message) for message in prompt]
-    try:
-        return format_chat_body(messages)
-    except DataError:
-        return format_json({"messages": messages})
-
-
-def _make_row(answers: Sequence[LoggedAnswer], metric: str) -> RecordedDoc:
+def _join(answers: Sequence[RecordedDoc], metric: str) -> RecordedDoc:
+    """The doc of some answers to it, with the verdicts that all of them have, the metric's first."""
     first, several = answers[0], len(answers) > 1
-    doc: dict[str, Any] = {**first.question, "gold": first.gold}
-    if first.other_golds:
-        doc["other_golds"] = list(first.other_golds)
-    if first.subtask is not None:
-        doc["subtask_name"] = first.subtask
-    text = _format_prompt(first.prompt)
-    names = [name for name in first.verdicts if all(name in answer.verdicts for answer in answers)]
+    names = [name for name in first.metrics or {} if all(name in (answer.metrics or {}) for answer in answers)]
     names.sort(key=lambda name: name != metric)
-    values = {f"{_clean_metric(name)},none": [float(answer.verdicts[name]) for answer in answers] for name in names}
+    values = {
+        f"{_clean_metric(name)},none": [float((answer.metrics or {})[name]) for answer in answers] for name in names
+    }
     shares = {key: some for key, some in values.items() if all(0 <= value <= 1 for value in some)}
     ends, tokens = [answer.finish_reason for answer in answers], [answer.completion_tokens for answer in answers]
     cut = next((end for end in ("length", "content_filter") if end in ends), None)
     known_tokens = [count for count in tokens if count is not None]
-    extracted, texts = tuple(answer.extracted for answer in answers), [answer.answer for answer in answers]
-    return RecordedDoc(
-        doc=doc,
-        prompt=text,
-        continuations=(),
-        question_hash=hash_text(format_doc(doc)),
-        prompt_hash=hash_text(text),
-        gold=first.gold,
-        responses=None if None in texts else [texts],
-        metrics={key: mean(some) for key, some in values.items()},
+    extracted = [text for answer in answers for text in answer.extracted or ()]
+    texts = [text for answer in answers for (text,) in answer.responses or ()]
+    return replace(
+        first,
+        doc={**first.doc},
+        responses=[texts] if len(texts) == len(answers) else None,
+        metrics={key: mean(some) for key, some in values.items()} or None,
         finish_reason=cut or (None if None in ends else ends[0] if not several else "stop"),
         completion_tokens=sum(known_tokens) if len(known_tokens) == len(tokens) else None,
-        extracted=None if None in extracted else extracted,
+        extracted=tuple(extracted) if len(extracted) == len(answers) else None,
         verdict_of_each=shares if several else None,
         finish_reasons=tuple(ends) if several else None,
     )
@@ -356,7 +379,7 @@ def _tell_apart(rows: Sequence[RecordedDoc], keys: Sequence[str]) -> None:
             row.question_hash = hash_text(format_doc(row.doc))
 
 
-def _list_warnings(logged: LoggedTask, docs: Sequence[Sequence[LoggedAnswer]], counts: Mapping[str, int]) -> list[str]:
+def _list_warnings(logged: LoggedTask, docs: Sequence[Sequence[RecordedDoc]], counts: Mapping[str, int]) -> list[str]:
     warnings = list(logged.warnings)
     if counts["unanswered"]:
         fault = next((answer.fault for answer in logged.answers if answer.fault), None)
@@ -388,7 +411,7 @@ def _take_grader(recorded: RecordedTask, metric_key: str, is_chat: set[bool], lo
     if is_chat == {True, False}:
         raise SourceError("has prompts that are texts, and others that are chat messages", hint=hint)
     for row in rows:
-        if is_chat == {False}:
+        if is_chat == {True}:
             format_chat_body(parse_json(row.prompt)["messages"])
         golds = [row.gold, *row.doc.pop("other_golds", ())]
         row.doc = {**row.doc, "query": row.prompt, "gold": row.gold, "golds": golds}

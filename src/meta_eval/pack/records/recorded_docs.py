@@ -39,19 +39,16 @@ class RecordedDoc:
     """The task's own doc, after its ``process_docs``."""
 
     prompt: str
-    """The model's input, without BOS."""
-
-    continuations: tuple[str, ...]
-    """The texts with requested likelihoods; empty if a text was generated."""
-
-    question_hash: str
-    """lm-eval's hash of the doc, or the hash in the doc."""
-
-    prompt_hash: str
-    """SHA-256 of the prompt."""
+    """The model's input, without BOS; empty if unknown."""
 
     gold: str
     """The target, as text."""
+
+    continuations: tuple[str, ...] = ()
+    """The texts with requested likelihoods; empty if a text was generated."""
+
+    question_hash: str = ""
+    """lm-eval's hash of the doc, or the hash in the doc; else that of its JSON."""
 
     prompts: tuple[str, ...] = ()
     """All prompts, if each choice has its own; empty if they share a prompt."""
@@ -83,6 +80,89 @@ class RecordedDoc:
 
     finish_reasons: tuple[str | None, ...] | None = None
     """For several answers, how each ended; else None."""
+
+    is_chat: bool = False
+    """Of a log: whether the prompt is the JSON of chat messages."""
+
+    key: str = ""
+    """Of a log: its id of the question. Those with one key are answers to one doc."""
+
+    repeat: int = 0
+    """Of a log: which of several answers to the question it is."""
+
+    fault: str | None = None
+    """Of a log: why there is no answer, a clause; None if there is one."""
+
+    def __post_init__(self) -> None:
+        self.question_hash = self.question_hash or hash_text(format_doc(self.doc))
+
+    @property
+    def prompt_hash(self) -> str:
+        """SHA-256 of the prompt."""
+        return hash_text(self.prompt)
+
+
+def record_answer(
+    prompt: str | Sequence[Mapping[str, Any]] | None,
+    answer: str | None,
+    gold: str,
+    verdicts: Mapping[str, float] | None = None,
+    subtask: str | None = None,
+    *,
+    key: str = "",
+    question: Mapping[str, Any] | None = None,
+    repeat: int = 0,
+    extracted: str | None = None,
+    finish_reason: str | None = None,
+    completion_tokens: int | None = None,
+    fault: str | None = None,
+    other_golds: Sequence[str] = (),
+) -> RecordedDoc:
+    """Make the doc of a text, or chat messages, that a model answered with a text.
+
+    Args:
+        prompt: What the model was sent, as text without BOS or as chat messages; None if that is not known.
+        answer: The model's output; None if that is not known.
+        gold: The right answer; empty if there is none.
+        verdicts: By metric; the first says whether the answer is right. From 0 to 1, or in the metric's own unit.
+            None or empty if there is none.
+        subtask: Its subtask; None or empty if the task has none.
+        key: The log's id of the question. Answers with one key are answers to one doc.
+        question: What the doc is, without what differs from run to run: docs of two logs with the same content are
+            one doc.
+        repeat: Which of several answers to the question it is.
+        extracted: What the harness took from the answer; None if unknown.
+        finish_reason: How it ended: ``stop``, ``length``, ``content_filter`` or ``tool_calls``; None if unknown.
+        completion_tokens: Its tokens, with its reasoning; None if unknown.
+        fault: Why there is no answer, a clause; None if there is one.
+        other_golds: Further right answers.
+    """
+    doc = {**(question or {}), "gold": gold, **({"other_golds": list(other_golds)} if other_golds else {})}
+    return RecordedDoc(
+        doc={**doc, "subtask_name": subtask} if subtask else doc,
+        prompt=_format_prompt(prompt),
+        gold=gold,
+        responses=None if answer is None else [[answer]],
+        metrics=dict(verdicts or {}),
+        finish_reason=finish_reason,
+        completion_tokens=completion_tokens,
+        extracted=None if extracted is None else (extracted,),
+        is_chat=not isinstance(prompt, str | None),
+        key=key,
+        repeat=repeat,
+        fault=fault,
+    )
+
+
+def _format_prompt(prompt: str | Sequence[Mapping[str, Any]] | None) -> str:
+    """A prompt as text; messages as the body of a chat request, as far as they are one."""
+    if prompt is None or isinstance(prompt, str):
+        return prompt or ""
+    messages = [dict(message) for message in prompt]
+    try:
+        return format_chat_body(messages)
+    except DataError:
+        return format_json({"messages": messages})
 
 
 @dataclass(slots=True)
@@ -282,7 +362,6 @@ class _SampleReading:
                 prompts=prompts if len(set(prompts)) > 1 else (),
                 unconditional=unconditional,
                 question_hash=hashed if isinstance(hashed, str) else doc.question_hash,
-                prompt_hash=hash_text(prompt),
                 gold=str(sample.get("target")),
                 responses=self._responses(sample["resps"], len(requests) * (1 + unconditional)),
                 metrics={

@@ -32,7 +32,7 @@ from meta_eval.pack.baseline import (
     format_baseline,
     format_missing,
     read_baseline,
-    read_baseline_run_answers,
+    read_baseline_run,
 )
 from meta_eval.pack.manifest import BaselineEntry, Manifest, TaskEntry, read_manifest
 from meta_eval.pack.pack_options import ScoringOptions, VerifyOptions
@@ -195,7 +195,7 @@ def _check_baseline(
     For a task without other recorded answers, this is the proof; of several runs that with the lowest agreement.
     """
     entry = result.entry
-    answers = [answer for answer in read_baseline_run_answers(evaluator.pack, run) if answer.responses is not None]
+    recorded, answers = read_baseline_run(evaluator.pack, run)
     path, key = (
         find_baseline_file(evaluator.pack, name, run),
         compute_baseline_run_fingerprint(key, manifest, run),
@@ -204,13 +204,13 @@ def _check_baseline(
         missing = "the baseline was asked in another way, so that its answers cannot be graded here"
         _write(path, format_missing(key, missing, edited), find_verify_folder(evaluator.pack))
         return
-    responses, indices = [dict(enumerate(answer.responses or ())) for answer in answers], [a.doc for a in answers]
+    responses, indices = list(answers.values()), list(answers)
     evaluated = evaluator.evaluate(
         name, task=evaluator.load(name), answers=responses, indices=indices, allow_code=allow_code, hashed=False
     )
     add_each_answer(evaluator, name, responses, evaluated, indices=indices, allow_code=allow_code)
     context = Explanations(evaluated.failures, evaluated.extract, None)
-    tallies = tally_record(entry, evaluated.samples, context, {answer.doc: answer.metrics for answer in answers})
+    tallies = tally_record(entry, evaluated.samples, context, {doc.doc_id: doc.recorded_metrics for doc in recorded})
     total = tallies.total
     if entry.record is not None and entry.record.model is None:
         lowest = result.tallies.total.agreement if result.of_baseline and result.tallies else None
@@ -219,7 +219,7 @@ def _check_baseline(
     elif total.agreed < total.compared:
         differing = total.compared - total.agreed
         log.warning(f"{name}: {differing:,} of {total.compared:,} answers of the baseline are graded differently now")
-    docs, matches = read_graded(evaluated.samples), {answer.doc: answer.prompt_matches for answer in answers}
+    docs, matches = read_graded(evaluated.samples), {doc.doc_id: doc.prompt_matches for doc in recorded}
     text = format_baseline(key, [replace(doc, prompt_matches=matches[doc.doc_id]) for doc in docs], edited)
     _write(path, text, find_verify_folder(evaluator.pack))
 

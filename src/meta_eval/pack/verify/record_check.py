@@ -13,18 +13,18 @@ from typing import Any
 
 from meta_eval.base.errors import PackError
 from meta_eval.base.thresholds import SAME_VALUE
-from meta_eval.harness.doc_results import MAX_TAIL_CHARS, to_plain_number
+from meta_eval.harness.doc_results import to_plain_number
 from meta_eval.harness.results_file import format_as_lm_eval
-from meta_eval.harness.sample_parser import list_metrics, read_extraction, read_output
+from meta_eval.harness.sample_parser import list_metrics, read_extraction
 from meta_eval.pack.manifest import TaskEntry
-from meta_eval.pack.verify.tallies import Explanations, Tallies, Tally, is_unread
+from meta_eval.pack.verify.tallies import Explanations, Tallies, Tally, group_by_doc, is_unread, make_line
 
 
 def tally_record(
     entry: TaskEntry,
     samples: Sequence[Mapping[str, Any]],
     context: Explanations,
-    recorded_by_doc: Mapping[int, Mapping[str, Any]] | None = None,
+    of_run: Mapping[int, str | None] | None = None,
 ) -> Tallies:
     """Compare today's metrics of each recorded answer with the recorded metrics.
 
@@ -32,32 +32,24 @@ def tally_record(
         entry: The task.
         samples: The samples of the replay, for each doc and filter.
         context: Why graders failed, by doc.
-        recorded_by_doc: The recorded metrics by doc; None if the docs hold them.
+        of_run: The recorded metrics by doc, as JSON text; None if the docs hold them.
     """
-    rows: dict[int, dict[str, Mapping[str, Any]]] = {}
-    for sample in samples:
-        rows.setdefault(sample["doc_id"], {})[sample["filter"]] = sample
     result = Tallies(entry.primary_metric, Tally(), {}, [], "recorded metrics")
-    for number in sorted(rows):
-        doc = next(iter(rows[number].values()))["doc"]
-        today = {f"{metric},{name}": row[metric] for name, row in rows[number].items() for metric in list_metrics(row)}
-        recorded = (
-            recorded_by_doc[number] if recorded_by_doc is not None else _recorded(doc["recorded_metrics"], number)
-        )
-        tallies = [result.total]
-        if isinstance(doc.get("subtask_name"), str):
-            tallies.append(result.subtasks.setdefault(doc["subtask_name"], Tally()))
+    for number, rows in group_by_doc(samples):
+        doc = next(iter(rows.values()))["doc"]
+        today = {f"{metric},{name}": row[metric] for name, row in rows.items() for metric in list_metrics(row)}
+        recorded = _recorded(doc["recorded_metrics"] if of_run is None else of_run[number], number)
         graded, reference = _number(today.get(entry.primary_metric)), _number(recorded.get(entry.primary_metric))
         differing = [name for name in recorded if not _same(today.get(name), recorded[name])]
-        row = rows[number].get(entry.primary_metric.partition(",")[2])
+        row = rows.get(entry.primary_metric.partition(",")[2])
         unread = is_unread(row) if row else None
-        for tally in tallies:
-            _add(tally, graded, reference, compared=bool(recorded), agrees=not differing)
-            if unread is not None:
-                tally.unextracted = (tally.unextracted or 0) + unread
+        for tally in result.of(doc.get("subtask_name")):
+            tally.add(
+                graded, reference, reference, agrees=not differing if recorded else None,
+                is_like_meta=bool(recorded) and not differing, unread=unread,
+            )  # fmt: skip
         if differing:
-            line = _line(number, rows[number], entry, differing, today, recorded, context)
-            result.disagreements.append(line)
+            result.disagreements.append(_line(number, rows, entry, differing, today, recorded, context))
     result.subtasks = dict(sorted(result.subtasks.items()))
     return result
 
@@ -79,25 +71,6 @@ def _recorded(text: object, number: int) -> Mapping[str, Any]:
     return metrics
 
 
-def _add(tally: Tally, graded: float | None, reference: float | None, *, compared: bool, agrees: bool) -> None:
-    tally.docs += 1
-    tally.graded += graded or 0.0
-    if reference is not None:
-        tally.reference += reference
-        tally.meta += reference
-        tally.with_reference += 1
-        tally.with_meta += 1
-    if not compared:
-        tally.not_recorded += 1
-        return
-    tally.compared += 1
-    tally.like_meta += agrees
-    tally.agreed += agrees
-    if not agrees and graded is not None and reference is not None:
-        tally.graded_only += graded > reference
-        tally.reference_only += graded < reference
-
-
 def _line(
     number: int,
     by_filter: Mapping[str, Mapping[str, Any]],
@@ -109,22 +82,14 @@ def _line(
 ) -> dict[str, Any]:
     """One line of ``<task>.jsonl``."""
     row = by_filter.get(entry.primary_metric.partition(",")[2]) or next(iter(by_filter.values()))
-    answer = read_output(row)
     differences = [f"{name} is {_in_file(today.get(name))} here and was {recorded[name]}" for name in differing]
-    lost = [name for name in differing if name not in today]
-    return {
-        "doc": number,
-        "question_hash": row["doc"]["input_question_hash"],
-        "subtask": row["doc"].get("subtask_name"),
-        "output_tail": None if answer is None else answer[-MAX_TAIL_CHARS:],
-        "extracted": read_extraction(row),
-        "gold": str(row.get("target")),
-        "ours": _number(today.get(entry.primary_metric)),
-        "recorded": _number(recorded.get(entry.primary_metric)),
-        "why": "no such metric today" if lost else "graded otherwise",
-        "detail": context.failures.get(number) or "; ".join(differences),
-        "metrics": {name: _in_file(value) for name, value in today.items()},
-    }
+    verdicts = {
+        "ours": _number(today.get(entry.primary_metric)), "recorded": _number(recorded.get(entry.primary_metric)),
+    }  # fmt: skip
+    why = "graded otherwise" if all(name in today for name in differing) else "no such metric today"
+    detail = context.failures.get(number) or "; ".join(differences)
+    metrics = {name: _in_file(value) for name, value in today.items()}
+    return make_line(number, row, read_extraction(row), str(row.get("target")), verdicts, why, detail, metrics)
 
 
 def _in_file(value: Any) -> Any:

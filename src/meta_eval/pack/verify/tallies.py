@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal
 
@@ -88,49 +89,46 @@ class Tally:
     def meta_score(self) -> float | None:
         return self.meta / self.with_meta if self.with_meta else None
 
-    def add(self, judged: Judged) -> None:
+    def add(
+        self,
+        graded: float | None,
+        reference: float | None,
+        meta: float | None,
+        *,
+        agrees: bool | None,
+        is_like_meta: bool,
+        unread: bool | None,
+        ungraded: bool = False,
+    ) -> None:
+        """Count a doc.
+
+        Args:
+            graded: Our verdict; None where it is no number.
+            reference: The verdict that it is compared with; None where there is none.
+            meta: Meta's recorded verdict; None likewise.
+            agrees: Whether both verdicts agree; None where there is nothing to compare.
+            is_like_meta: Whether Meta's verdict is the same as ours.
+            unread: Whether no answer was found; None if the task does not report it.
+            ungraded: Whether a grader failed.
+        """
         self.docs += 1
-        self.graded += judged.graded
-        if judged.reference is not None:
-            self.reference += judged.reference
+        self.graded += graded or 0.0
+        if reference is not None:
+            self.reference += reference
             self.with_reference += 1
-        if judged.meta is not None:
-            self.meta += judged.meta
+        if meta is not None:
+            self.meta += meta
             self.with_meta += 1
-            self.like_meta += abs(judged.read - judged.meta) <= SAME_VERDICT
-        if judged.unextracted is not None:
-            self.unextracted = (self.unextracted or 0) + judged.unextracted
-        self.ungraded += judged.ungraded
-        if not judged.comparable or judged.reference is None:
-            self.not_recorded += 1
-            return
-        self.compared += 1
-        if judged.agrees:
-            self.agreed += 1
-        elif judged.graded > judged.reference:
-            self.graded_only += 1
-        else:
-            self.reference_only += 1
-
-
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """A doc: our verdict, theirs (with which ours is compared), Meta's, and other counts.
-
-    ``read`` is compared with Meta's verdict: our verdict, or the template's ``is_correct_metric`` of the answer.
-    """
-
-    graded: float
-    read: float
-    reference: float | None
-    meta: float | None
-    comparable: bool
-    unextracted: bool | None
-    ungraded: bool
-
-    @property
-    def agrees(self) -> bool:
-        return self.reference is not None and abs(self.graded - self.reference) <= SAME_VERDICT
+        self.like_meta += is_like_meta
+        if unread is not None:
+            self.unextracted = (self.unextracted or 0) + unread
+        self.ungraded += ungraded
+        self.compared += agrees is not None
+        self.not_recorded += agrees is None
+        self.agreed += agrees is True
+        if agrees is False and graded is not None and reference is not None:
+            self.graded_only += graded > reference
+            self.reference_only += graded < reference
 
 
 @dataclass(slots=True)
@@ -143,6 +141,10 @@ class Tallies:
     disagreements: list[dict[str, Any]]
     compared_with: str
 
+    def of(self, subtask: object) -> list[Tally]:
+        """Those that a doc belongs to: that of all, and that of its subtask."""
+        return [self.total, *([self.subtasks.setdefault(subtask, Tally())] if isinstance(subtask, str) else [])]
+
 
 @dataclass(slots=True)
 class Explanations:
@@ -153,16 +155,12 @@ class Explanations:
     saved: Mapping[int, float | None] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Recorded:
-    """Meta's verdicts in a doc of a pack."""
-
-    recorded_is_correct: bool | None
-    recorded_metrics: str | None
-
-    @classmethod
-    def of(cls, doc: Mapping[str, Any]) -> _Recorded:
-        return cls(doc.get("recorded_is_correct"), doc.get("recorded_metrics"))
+def group_by_doc(samples: Sequence[Mapping[str, Any]]) -> list[tuple[int, dict[str, Mapping[str, Any]]]]:
+    """The samples of each doc by filter, in the order of doc ids."""
+    docs: dict[int, dict[str, Mapping[str, Any]]] = {}
+    for sample in samples:
+        docs.setdefault(sample["doc_id"], {})[sample["filter"]] = sample
+    return sorted(docs.items(), key=itemgetter(0))
 
 
 def tally_task(name: str, entry: TaskEntry, samples: Sequence[Mapping[str, Any]], context: Explanations) -> Tallies:
@@ -173,36 +171,36 @@ def tally_task(name: str, entry: TaskEntry, samples: Sequence[Mapping[str, Any]]
     """
     reading = entry.is_correct_metric or entry.primary_metric
     compared = reading if context.saved is None else entry.primary_metric
-    metric, _, filter_name = compared.partition(",")
-    rows: dict[int, dict[str, Mapping[str, Any]]] = {}
-    for sample in samples:
-        rows.setdefault(sample["doc_id"], {})[sample["filter"]] = sample
-    numbers = sorted(rows)
-    docs = [_Recorded.of(next(iter(rows[number].values()))["doc"]) for number in numbers]
-    recorded, compared_with = read_recorded_verdicts(docs, entry.recorded_metric or reading.partition(",")[0])
+    by_doc = group_by_doc(samples)
+    docs = [next(iter(rows.values()))["doc"] for _, rows in by_doc]
+    recorded, compared_with = read_recorded_verdicts(
+        [doc.get("recorded_is_correct") for doc in docs],
+        [doc.get("recorded_metrics") for doc in docs],
+        entry.recorded_metric or reading.partition(",")[0],
+    )
     result = Tallies(compared, Tally(), {}, [], compared_with if context.saved is None else "saved verdicts")
-    for number, meta in zip(numbers, recorded, strict=True):
-        row, graded = _scored(rows[number], compared, name)
-        doc = row["doc"]
-        judged = Judged(
-            graded=graded,
-            read=graded if reading == compared else _scored(rows[number], reading, name)[1],
-            reference=context.saved.get(number) if context.saved is not None else meta,
-            meta=meta,
-            comparable=context.saved is not None or has_recorded_answer(doc),
-            unextracted=is_unread(row),
-            ungraded=bool(row.get("ungraded")),
-        )
-        result.total.add(judged)
-        subtask = doc.get("subtask_name")
-        if subtask is not None:
-            result.subtasks.setdefault(subtask, Tally()).add(judged)
-        if judged.comparable and judged.reference is not None and not judged.agrees:
-            reads = compared != entry.primary_metric
-            line = _disagreement(number, judged, rows[number], filter_name, metric, context, reads)
+    for (number, rows), doc, meta in zip(by_doc, docs, recorded, strict=True):
+        row, graded = _scored(rows, compared, name)
+        read = graded if reading == compared else _scored(rows, reading, name)[1]
+        reference = meta if context.saved is None else context.saved.get(number)
+        is_comparable = reference is not None and (context.saved is not None or has_recorded_answer(doc))
+        agrees = is_same_verdict(graded, reference) if is_comparable else None
+        unread, is_like_meta = is_unread(row), is_same_verdict(read, meta)
+        for tally in result.of(doc.get("subtask_name")):
+            tally.add(
+                graded, reference, meta, agrees=agrees, is_like_meta=is_like_meta, unread=unread,
+                ungraded=bool(row.get("ungraded")),
+            )  # fmt: skip
+        if agrees is False and reference is not None:
+            line = _disagreement(number, graded, reference, meta, rows, entry, compared, context)
             result.disagreements.append(line)
     result.subtasks = dict(sorted(result.subtasks.items()))
     return result
+
+
+def is_same_verdict(one: float, other: float | None) -> bool:
+    """Whether two verdicts agree."""
+    return other is not None and abs(one - other) <= SAME_VERDICT
 
 
 def is_unread(sample: Mapping[str, Any]) -> bool | None:
@@ -256,44 +254,50 @@ def macro_score(tallies: Mapping[str, Tally], score: Callable[[Tally], float | N
 
 def _disagreement(
     number: int,
-    judged: Judged,
+    graded: float,
+    reference: float,
+    meta: float | None,
     by_filter: Mapping[str, Mapping[str, Any]],
-    chosen: str,
-    metric: str,
+    entry: TaskEntry,
+    compared: str,
     context: Explanations,
-    reads: bool,
 ) -> dict[str, Any]:
-    """Make a line of ``<task>.jsonl``; ``reads`` if the metric is a reading."""
+    """Make a line of ``<task>.jsonl``; ``compared`` is the metric of the verdict, or a reading of it."""
+    metric, _, chosen = compared.partition(",")
     row = by_filter[chosen]
-    doc = row["doc"]
-    answer = read_output(row)
+    answer, gold = read_output(row), row["doc"]["gold"]
     # If no filter extracts the answer, a scorer that reads the whole output shows its extraction.
     scorer = context.extract if answer is not None and not read_unextracted(row) else None
     extracted_answer = scorer(answer) if scorer and answer is not None else read_extraction(row)
     others = [
         name
         for name, other in by_filter.items()
-        if name != chosen
-        and judged.reference is not None
-        and abs(read_number(other[metric], f"{metric},{name}") - judged.reference) <= SAME_VERDICT
+        if name != chosen and is_same_verdict(read_number(other[metric], f"{metric},{name}"), reference)
     ]
-    why, detail = _why(
-        judged, extracted_answer, doc["gold"], others, context.failures.get(number), metric if reads else None
-    )
-    line = {
-        "doc": number,
-        "question_hash": doc["input_question_hash"],
-        "subtask": doc.get("subtask_name"),
-        "output_tail": None if answer is None else answer[-MAX_TAIL_CHARS:],
-        "extracted": extracted_answer,
-        "gold": doc["gold"],
-        "ours": judged.graded,
-        "meta": judged.meta,
-        **({"saved": judged.reference} if context.saved is not None else {}),
-        "why": why,
-        "detail": detail,
-        "metrics": {name: row[name] for name in list_metrics(row)},
-    }
+    right = graded > reference
+    also = f"; filter {', '.join(others)} finds one that gives the other verdict" if others else ""
+    # The first that applies.
+    reasons = (
+        (
+            row.get("ungraded"), "ungraded",
+            context.failures.get(number) or "a grader failed, so that the answer counts as wrong",
+        ),
+        (is_unread(row) and not right, "no match", f"no answer was found in the output{also}"),
+        (not {graded, reference} <= {0.0, 1.0}, "other score", f"{graded:.4f} here, {reference:.4f} there"),
+        (
+            compared != entry.primary_metric, "reads otherwise",
+            f"is_correct is not what {metric} makes of our verdicts",
+        ),
+        (extracted_answer is None, "graded otherwise", "the whole output is graded, and the graders differ"),
+        (right and extracted_answer == gold, "equals gold", "the extracted answer is the gold to the letter"),
+        (right, "normalisation", "the extracted answer equals the gold only after normalisation"),
+        (others, "other filter", f"another answer than filter {', '.join(others)} finds"),
+        (True, "differs from gold", "the extracted answer is not the gold"),
+    )  # fmt: skip
+    why, detail = next((why, detail) for holds, why, detail in reasons if holds)
+    verdicts = {"ours": graded, "meta": meta, **({"saved": reference} if context.saved is not None else {})}
+    metrics = {name: row[name] for name in list_metrics(row)}
+    line = make_line(number, row, extracted_answer, gold, verdicts, why, detail, metrics)
     if answer is None:
         line["choices"] = [str(argument[1]).strip() for argument in row["arguments"]]
         likelihoods = (response[0] for response in row["filtered_resps"])
@@ -301,33 +305,31 @@ def _disagreement(
     return line
 
 
-def _why(
-    judged: Judged,
-    answer: str | None,
+def make_line(
+    number: int,
+    row: Mapping[str, Any],
+    extracted: str | None,
     gold: str,
-    others: Sequence[str],
-    failure: str | None,
-    reading: str | None,
-) -> tuple[str, str]:
-    """A short name for the kind of disagreement, and a sentence; the first that applies."""
-    right = judged.reference is not None and judged.graded > judged.reference
-    also = f"; filter {', '.join(others)} finds one that gives the other verdict" if others else ""
-    reasons = (
-        (judged.ungraded, "ungraded", failure or "a grader failed, so that the answer counts as wrong"),
-        (judged.unextracted and not right, "no match", f"no answer was found in the output{also}"),
-        (
-            not {judged.graded, judged.reference} <= {0.0, 1.0},
-            "other score",
-            f"{judged.graded:.4f} here, {judged.reference:.4f} there",
-        ),
-        (reading is not None, "reads otherwise", f"is_correct is not what {reading} makes of our verdicts"),
-        (answer is None, "graded otherwise", "the whole output is graded, and the graders differ"),
-        (right and answer == gold, "equals gold", "the extracted answer is the gold to the letter"),
-        (right, "normalisation", "the extracted answer equals the gold only after normalisation"),
-        (bool(others), "other filter", f"another answer than filter {', '.join(others)} finds"),
-        (True, "differs from gold", "the extracted answer is not the gold"),
-    )
-    return next((why, detail) for holds, why, detail in reasons if holds)
+    verdicts: Mapping[str, float | None],
+    why: str,
+    detail: str,
+    metrics: Mapping[str, Any],
+) -> dict[str, Any]:
+    """A line of ``<task>.jsonl``: a doc on which verdicts differ, with a short name for the kind of it, and a
+    sentence."""
+    doc, answer = row["doc"], read_output(row)
+    return {
+        "doc": number,
+        "question_hash": doc["input_question_hash"],
+        "subtask": doc.get("subtask_name"),
+        "output_tail": None if answer is None else answer[-MAX_TAIL_CHARS:],
+        "extracted": extracted,
+        "gold": gold,
+        **verdicts,
+        "why": why,
+        "detail": detail,
+        "metrics": metrics,
+    }
 
 
 # below: under the required agreement. unfinished: some docs not scored. not checked: nothing to compare. failed: the

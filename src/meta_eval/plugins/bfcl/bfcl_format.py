@@ -19,14 +19,15 @@ from meta_eval.sockets import (
     SURE,
     DataError,
     LogEntry,
-    LoggedAnswer,
     LoggedTask,
     LogRecord,
     Place,
     Record,
+    RecordedDoc,
     RecordFormat,
     SourceError,
     peek_log,
+    record_answer,
 )
 
 _FILE = re.compile(
@@ -172,13 +173,14 @@ def _find_key(failure: LogEntry, keys: Sequence[str | None], known: Collection[s
     return key
 
 
-def _read_answer(row: LogEntry, key: str | None, wrong: set[str]) -> LoggedAnswer:
+def _read_answer(row: LogEntry, key: str | None, wrong: set[str]) -> RecordedDoc:
     if key is None:
         raise DataError("has no id", where=row.where)
     result = row.tree.get("result")
-    return LoggedAnswer(
+    return record_answer(
         key=key,
         question={"id": key},
+        prompt=None,
         gold="",
         answer=result if isinstance(result, str) else "" if result is None else format_json(result),
         verdicts={"valid": float(key not in wrong)},

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from meta_eval.base.assets.details.details_scoring import lighteval_choices, truthfulqa_mc
-from meta_eval.base.hashing import hash_text
-from meta_eval.pack.records.recorded_docs import RecordedDoc, RecordedDocs, format_doc
+from meta_eval.pack.records.recorded_docs import RecordedDoc, RecordedDocs
 from meta_eval.plugins.boards import boards
 from meta_eval.plugins.boards.details_row import DetailsRow
 from meta_eval.sockets import DataError, locating
@@ -278,8 +277,6 @@ def _row(
         doc=doc,
         prompt=sample.prompt,
         continuations=continuations,
-        question_hash=hash_text(format_doc(doc)),
-        prompt_hash=hash_text(sample.prompt),
         gold=gold,
         prompts=sample.prompts,
         responses=responses,

@@ -144,9 +144,7 @@ def _make_row(
     return RecordedDoc(
         doc=doc,
         prompt=doc["query"],
-        continuations=(),
         question_hash=hash_text(doc["query"]),
-        prompt_hash=hash_text(doc["query"]),
         gold=doc["gold"],
         responses=[[answer]],
         metrics={METRIC: grading.compute_verdict(doc, answer)} if has_verdict else None,

@@ -17,13 +17,14 @@ from meta_eval.sockets import (
     FoundLog,
     LogEntry,
     LogFormat,
-    LoggedAnswer,
     LoggedTask,
     Place,
+    RecordedDoc,
     SourceError,
     find_logs,
     peek_log,
     read_log,
+    record_answer,
 )
 
 # What EvalPlus writes of a program that passes; before 2024 the second.
@@ -110,7 +111,7 @@ def _read_rates(log: LogEntry) -> Mapping[str, float]:
     return {name: rate for name, rate in found.items() if rate is not None}
 
 
-def _read_problem(problems: LogEntry, key: str) -> list[LoggedAnswer]:
+def _read_problem(problems: LogEntry, key: str) -> list[RecordedDoc]:
     where = f"{problems.where}, {key}"
     statuses: list[tuple[str | None, str | None, str | None]]
     if isinstance(problems.tree[key], dict):
@@ -127,8 +128,8 @@ def _read_problem(problems: LogEntry, key: str) -> list[LoggedAnswer]:
     if not statuses:
         raise DataError("has no program", where=where)
     return [
-        LoggedAnswer(
-            key=key, repeat=repeat, question={"task_id": key}, gold="", answer=solution,
+        record_answer(
+            key=key, repeat=repeat, question={"task_id": key}, prompt=None, gold="", answer=solution,
             verdicts=_make_verdicts(base_status, plus_status),
         )
         for repeat, (base_status, plus_status, solution) in enumerate(statuses)

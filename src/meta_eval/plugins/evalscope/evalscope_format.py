@@ -20,14 +20,15 @@ from meta_eval.sockets import (
     SURE,
     DataError,
     LogEntry,
-    LoggedAnswer,
     LoggedTask,
     LogRecord,
     Place,
     Record,
+    RecordedDoc,
     RecordFormat,
     locating,
     peek_log,
+    record_answer,
 )
 
 _ENDS = {
@@ -144,7 +145,7 @@ def _read_generation(config: LogEntry) -> dict[str, Any]:
 def _read_task(
     run: EvalscopeRun, dataset: str, subsets: Sequence[tuple[str | None, str]], report: Report | None
 ) -> LoggedTask:
-    answers: list[LoggedAnswer] = []
+    answers: list[RecordedDoc] = []
     in_turns = missing = 0
     for subset, stem in subsets:
         predictions = {}
@@ -156,8 +157,8 @@ def _read_task(
             index = review.find_key("index")
             prediction = predictions.pop(index, None)
             with locating(review.where):
-                answer, turns = _read_answer(review, prediction, stem, seen)
-            answers.append(replace(answer, subtask=subset))
+                answer, turns = _read_answer(review, prediction, stem, subset, seen)
+            answers.append(answer)
             in_turns += turns > 1
         missing += len(predictions)
         total = report.subsets.get(subset or "") if report else None
@@ -166,7 +167,7 @@ def _read_task(
     warnings = []
     if report is None:
         warnings.append("has no report: its run still writes, or was broken off")
-    unsent = any(answer.prompt is None or isinstance(answer.prompt, str) for answer in answers)
+    unsent = not all(answer.is_chat for answer in answers)
     turns_words = f"{in_turns} of {len(answers)} samples took several turns" if in_turns else None
     return LoggedTask(
         name=dataset,
@@ -191,11 +192,11 @@ def _name_file(run: EvalscopeRun, subsets: Sequence[tuple[str | None, str]]) -> 
 
 
 def _read_answer(
-    review: LogEntry, prediction: LogEntry | None, stem: str, seen: Counter[str]
-) -> tuple[LoggedAnswer, int]:
+    review: LogEntry, prediction: LogEntry | None, stem: str, subset: str | None, seen: Counter[str]
+) -> tuple[RecordedDoc, int]:
     """Read a review with its prediction, and count the turns that the answer took."""
     if "sample_score" not in review and "choices" in review:
-        return _read_old(review, stem, seen), 1
+        return _read_old(review, stem, subset, seen), 1
     sample_score = review.find_entry("sample_score")
     score = sample_score.find_entry("score")
     key = sample_score.find_key("group_id") or sample_score.find_key("sample_id") or review.find_key("index")
@@ -209,8 +210,9 @@ def _read_answer(
     error = output.find_text("error")
     given = review.tree.get("input")
     verdicts = _read_verdicts(score)
-    answer = LoggedAnswer(
+    answer = record_answer(
         key=key,
+        subtask=subset,
         repeat=seen[key],
         question={"query": given if isinstance(given, str) else format_json(given)},
         gold=_to_text(review.tree.get("target")),
@@ -226,7 +228,7 @@ def _read_answer(
     return answer, turns
 
 
-def _read_old(review: LogEntry, stem: str, seen: Counter[str]) -> LoggedAnswer:
+def _read_old(review: LogEntry, stem: str, subset: str | None, seen: Counter[str]) -> RecordedDoc:
     """Read a review of EvalScope before 1.0."""
     choices = review.find_entries("choices")
     index = review.find_key("index") or review.find_key("review_id") or str(seen.total())
@@ -241,8 +243,10 @@ def _read_old(review: LogEntry, stem: str, seen: Counter[str]) -> LoggedAnswer:
     if isinstance(given, dict):  # some versions keep the model's answers there
         given = {name: value for name, value in given.items() if name not in ("choices", "model_spec")}
     seen[key] += 1
-    return LoggedAnswer(
+    return record_answer(
         key=key,
+        subtask=subset,
+        prompt=None,
         repeat=seen[key] - 1,
         question={"query": given if isinstance(given, str) else format_json(given)},
         gold=_to_text(verdict.tree.get("gold")),

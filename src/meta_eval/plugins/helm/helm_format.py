@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -22,14 +22,15 @@ from meta_eval.sockets import (
     FoundLog,
     LogEntry,
     LogFormat,
-    LoggedAnswer,
     LoggedTask,
     Place,
+    RecordedDoc,
     SourceError,
     find_logs,
     plural,
     read_log,
     read_regular,
+    record_answer,
 )
 
 STATE, STATS = "scenario_state.json", "per_instance_stats.json"
@@ -128,9 +129,12 @@ def read_task(run: HelmRun) -> LoggedTask:
     if not requests:
         raise SourceError("holds no request", where=state.where, hint="Use the folder of a finished run")
     metrics = read_metrics(run.folder)
-    answers = [_read_answer(key, some, metrics.get(key, {})) for key, some in requests.items()]
     split_of = {key: some[0].find_entry("instance").find_text("split") for key, some in requests.items()}
     splits = set(split_of.values())
+    answers = [
+        _read_answer(key, some, metrics.get(key, {}), split_of[key] if len(splits) > 1 else None)
+        for key, some in requests.items()
+    ]
     times = [
         time
         for some in requests.values()
@@ -141,7 +145,6 @@ def read_task(run: HelmRun) -> LoggedTask:
     if perturbed:
         warnings.append(f"perturbed copies of {plural(len(perturbed), 'instance')} are left out")
     if len(splits) > 1:
-        answers = [replace(answer, subtask=split_of[answer.key, answer.repeat]) for answer in answers]
         counts = Counter(str(split_of[key]) for key in requests)
         listed = ", ".join(f"{split} {count:,}" for split, count in sorted(counts.items()))
         warnings.append(f"it has {len(splits)} splits ({listed}): each is a subtask, and the score is of all")
@@ -244,7 +247,9 @@ def _read_generation(spec: LogEntry) -> dict[str, Any]:
     return {"until": [str(stop) for stop in stops], **({} if "temperature" in made else {"do_sample": True}), **made}
 
 
-def _read_answer(key: _Key, requests: Sequence[LogEntry], metrics: Mapping[str, float]) -> LoggedAnswer:
+def _read_answer(
+    key: _Key, requests: Sequence[LogEntry], metrics: Mapping[str, float], subtask: str | None
+) -> RecordedDoc:
     first = requests[0]
     instance, request = first.find_entry("instance"), first.find_entry("request")
     references = instance.find_entries("references")
@@ -266,8 +271,9 @@ def _read_answer(key: _Key, requests: Sequence[LogEntry], metrics: Mapping[str, 
         for message in messages
     ]
     answer, end = _read_completion(requests, texts)
-    return LoggedAnswer(
+    return record_answer(
         key=key[0],
+        subtask=subtask,
         repeat=key[1],
         question={
             "query": instance.find_entry("input").find_text("text") or "",

@@ -14,9 +14,9 @@ from meta_eval.sockets import (
     FoundLog,
     LogEntry,
     LogFormat,
-    LoggedAnswer,
     LoggedTask,
     Place,
+    RecordedDoc,
     SourceError,
     find_logs,
 )
@@ -195,9 +195,9 @@ def _describe_step(step: LogEntry) -> str:
     return f"{step.tree.get('solver')}({inside})" if inside else str(step.tree.get("solver"))
 
 
-def _read_means(results: LogEntry, answers: Sequence[LoggedAnswer]) -> Mapping[str, float]:
+def _read_means(results: LogEntry, answers: Sequence[RecordedDoc]) -> Mapping[str, float]:
     """The log's own means over samples, by the names of `read_scores`."""
-    metrics = {name for answer in answers for name in answer.verdicts}
+    metrics = {name for answer in answers for name in answer.metrics or ()}
     means: dict[str, float] = {}
     for score in results.find_entries("scores"):
         name, scorer = score.find_text("name") or "", score.find_text("scorer") or ""

@@ -8,7 +8,7 @@ from typing import Any
 
 from meta_eval.base.inputs import format_json
 from meta_eval.pack.records.log_entries import to_number
-from meta_eval.sockets import DataError, LogEntry, LoggedAnswer
+from meta_eval.sockets import DataError, LogEntry, RecordedDoc, record_answer
 
 # How inspect_ai counts the values of its scorers (`value_to_float`): right, partly right, wrong, no answer.
 _LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
@@ -68,7 +68,7 @@ class Attachments:
         return attached
 
 
-def read_sample(sample: LogEntry, model: str | None, attachments: Attachments) -> tuple[LoggedAnswer, bool]:
+def read_sample(sample: LogEntry, model: str | None, attachments: Attachments) -> tuple[RecordedDoc, bool]:
     """Read a sample.
 
     Args:
@@ -100,7 +100,7 @@ def read_sample(sample: LogEntry, model: str | None, attachments: Attachments) -
         end = "length"
     golds = _read_golds(sample)
     given = sample.find_list("choices")
-    return LoggedAnswer(
+    return record_answer(
         key=key,
         repeat=sample.find_count("epoch") or 1,
         question={

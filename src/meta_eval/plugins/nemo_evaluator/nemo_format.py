@@ -19,13 +19,14 @@ from meta_eval.sockets import (
     FoundLog,
     LogEntry,
     LogFormat,
-    LoggedAnswer,
     LoggedTask,
     Place,
+    RecordedDoc,
     SourceError,
     find_logs,
     peek_log,
     read_log,
+    record_answer,
 )
 
 RESULTS = "results.jsonl"
@@ -158,7 +159,7 @@ def _read_generation(config: LogEntry) -> dict[str, Any] | None:
     return {"until": [], **({} if "temperature" in made else {"do_sample": True}), **made} if made else None
 
 
-def _read_answer(row: LogEntry) -> LoggedAnswer:
+def _read_answer(row: LogEntry) -> RecordedDoc:
     key = row.find_key("problem_idx")
     reward = row.find_number("reward")
     if key is None:
@@ -175,7 +176,7 @@ def _read_answer(row: LogEntry) -> LoggedAnswer:
     category = details.get("category") if category is None else category
     scorers = row.find_entry("scorer_rewards").tree
     others = {name: number for name, value in scorers.items() if (number := to_number(value)) is not None}
-    return LoggedAnswer(
+    return record_answer(
         key=key,
         repeat=row.find_count("repeat") or 0,
         question=question,

@@ -18,16 +18,17 @@ from meta_eval.pack.records.log_format import choose_by_model
 from meta_eval.sockets import (
     SURE,
     LogEntry,
-    LoggedAnswer,
     LoggedTask,
     LogRecord,
     Place,
     Record,
+    RecordedDoc,
     RecordFormat,
     SourceError,
     find_logs,
     peek_log,
     read_log,
+    record_answer,
 )
 
 # What promptfoo says of a result that is no verdict: the provider failed.
@@ -228,7 +229,7 @@ def _label_prompt(row: LogEntry) -> str:
     return str(prompt.tree.get("label") or row.find_key("promptId") or row.find_key("promptIdx") or "")
 
 
-def _read_answers(rows: Sequence[LogEntry]) -> list[LoggedAnswer]:
+def _read_answers(rows: Sequence[LogEntry]) -> list[RecordedDoc]:
     seen: dict[str, int] = {}
     answers = []
     for row in rows:
@@ -243,12 +244,12 @@ def _read_answers(rows: Sequence[LogEntry]) -> list[LoggedAnswer]:
 
 def _read_answer(
     row: LogEntry, key: str, repeat: int, given: Mapping[str, Any], asserts: Sequence[LogEntry]
-) -> LoggedAnswer:
+) -> RecordedDoc:
     response = row.find_entry("response")
     output = response.tree.get("output")
     tokens = response.find_entry("tokenUsage").find_count("completion")
     golds = [entry.tree.get("value") for entry in asserts if entry.tree.get("type") == "equals"]
-    return LoggedAnswer(
+    return record_answer(
         key=key,
         repeat=repeat,
         question={"query": format_json(given)},

@@ -22,14 +22,15 @@ from meta_eval.sockets import (
     FoundLog,
     LogEntry,
     LogFormat,
-    LoggedAnswer,
     LoggedTask,
     Place,
+    RecordedDoc,
     SourceError,
     find_logs,
     peek_log,
     read_log,
     read_regular,
+    record_answer,
 )
 
 # The names of simple-evals' evals. What follows in a file's name is the model, and the time.
@@ -191,7 +192,7 @@ def _find_elements(text: str, opening: re.Pattern[str], start: str, end: str) ->
 
 def _read_answer(
     convo: object, report: Mapping[str, str], example: Any, seen: dict[str, int], where: str
-) -> LoggedAnswer:
+) -> RecordedDoc:
     if not isinstance(convo, list) or not convo:
         raise DataError("has no conversation", where=where)
     messages = [LogEntry.of(message, where) for message in convo]
@@ -204,7 +205,7 @@ def _read_answer(
     key = hash_json([sent, gold])
     repeat = seen[key] = seen.get(key, -1) + 1
     answer = last["content"]
-    return LoggedAnswer(
+    return record_answer(
         key=key,
         repeat=repeat,
         question={"query": query if isinstance(query, str) else format_json(query)},

@@ -15,7 +15,7 @@ from meta_eval.ask.answer_files import Answers, read_bound_answers
 from meta_eval.ask.grading import Problems, match_answers, note_unknown_answers
 from meta_eval.ask.recorded_answers import Recordings, make_scoring_request
 from meta_eval.ask.request import read_conversation
-from meta_eval.ask.request_kinds import Recorded, build_requests, find_request_kind
+from meta_eval.ask.request_kinds import build_requests, find_request_kind
 from meta_eval.base.pack_names import join_names
 from meta_eval.harness.answer import AnswersError
 from meta_eval.harness.evaluator import Evaluator
@@ -98,17 +98,17 @@ class EndpointAnswers(Recordings):
         super().__init__(pack, manifest)
         self._answers, self._template = answers, template
         self.facts: dict[tuple[str, int], AnswerFacts] = {}
-        self._texts: dict[str, dict[int, Recorded]] = {}
+        self._texts: dict[str, dict[int, Answer]] = {}
         for answer in answers.by_key.values():
             task, _, doc = answer.id.partition("/")
             doc, _, repeat = doc.partition("/")
             if doc.isdecimal() and repeat in ("", "0") and answer.text:
-                self._texts.setdefault(task, {})[int(doc)] = Recorded(answer.text)
+                self._texts.setdefault(task, {})[int(doc)] = answer
         problems = Problems()
         note_unknown_answers(answers, (), set(manifest.tasks), problems)
         problems.check(answers, partial=True)
 
-    def read_task(self, task: str) -> tuple[list[Recorded | None], list[str | None]]:
+    def read_task(self, task: str) -> tuple[list[Answer | None], list[str | None]]:
         """See `Recordings.read_task`."""
         _, subtasks = super().read_task(task)
         texts = self._texts.get(task, {})
@@ -132,7 +132,7 @@ class EndpointAnswers(Recordings):
             for (answer,) in matched.docs.values():
                 prompt, facts = self._render(request, answer)
                 self.facts[name, request.doc] = replace(facts, cluster=clusters.get(request.doc))
-                scoring = make_scoring_request(prompt, Recorded(answer.text)) if not _has_other_parts(answer) else None
+                scoring = make_scoring_request(prompt, answer) if not _has_other_parts(answer) else None
                 if scoring is not None:
                     yield scoring
         problems.check(self._answers, partial=True)

@@ -168,7 +168,7 @@ def _choices(answers_by_task: _Found, pending: ToForce) -> Iterator[Choices]:
         for sha256, answer in rows:
             recorded_answer = recorded[answer.doc]
             if answer.choices and recorded_answer is not None:
-                recorded_logprobs = np.asarray([-nll for nll in recorded_answer.nlls], np.float32)
+                recorded_logprobs = np.asarray([value for value, _ in recorded_answer.choices], np.float32)
                 logprobs = np.asarray([logprob for logprob, _ in answer.choices], np.float32)
                 yield Choices(name, answer.doc, sha256, logprobs, recorded_logprobs, int(np.argmax(recorded_logprobs)))
 

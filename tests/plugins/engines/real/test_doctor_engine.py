@@ -22,7 +22,7 @@ from tokenizers import Tokenizer
 from meta_eval.ask.model_tokens import Encoder
 from meta_eval.ask.canary import Canary, CanaryError, check_token_counts
 from meta_eval.ask.request_kinds import encode_requests
-from meta_eval.ask.request_kinds import Recorded
+from meta_eval.harness.answer import Answer
 from meta_eval.doctor.engine_checks import check_engine
 from meta_eval.doctor.known_answers import END, find_model_folder, read_known_answers, make_settings
 from meta_eval.plugins.engines.vllm.vllm_client import VllmClient
@@ -38,7 +38,7 @@ known = [one for one in read_known_answers() if one.group == "answers"]
 HEAD = encoder.encode_text("<|start_header_id|>assistant<|end_header_id|>" + chr(10) * 2)
 
 def sing(client):
-    recorded = {one.request.id: Recorded(one.texts[1][0]) for one in known}
+    recorded = {one.request.id: Answer(id=one.request.id, text=one.texts[1][0]) for one in known}
     asks = encode_requests([one.request for one in known], encoder)
     try:
         canary = Canary(client, recorded, encoder.encode_text, encoder.bos)
