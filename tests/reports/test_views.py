@@ -156,7 +156,7 @@ def test_the_weight_of_each_task_stands_in_every_view(make: Callable[[], Report]
 
 def test_margins_of_tasks_and_other_weights_stand_in_every_view(tmp_path: Path) -> None:
     report = make_report()
-    decision = dataclasses.replace(report.decision, weighting="docs")
+    decision = dataclasses.replace(report.decision, weights="docs")
     first = report.tasks[0]
     wide = dataclasses.replace(first, margin=0.034)
     decision = dataclasses.replace(decision, tasks=(wide, *decision.tasks[1:]))

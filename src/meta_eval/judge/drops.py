@@ -197,8 +197,10 @@ def _describe_task(
         if chosen
         else None,
         averages=list_other_averages(name, result, entry, baseline_run),
-        candidate_figures=average_figures(doc.figures for doc in candidate.docs),
-        baseline_figures=average_figures(doc.figures for doc in baseline_answers.docs) if baseline_answers else {},
+        figures={
+            side: average_figures(doc.figures for doc in scored.docs) if scored else {}
+            for side, scored in (("candidate", candidate), ("baseline", baseline_answers))
+        },
         source=find_samples(pair, metric_key) if metric_key else None,
         drop_breakdown=_break_down_drop(pair, chosen, clusters) if chosen else None,
         lower_is_better=(chosen_key or metric_key or "").partition(",")[0] in result.lower_is_better,
