@@ -22,7 +22,8 @@ from rich.console import Console
 
 from meta_eval.base.display import visible
 from meta_eval.base.outputs import OutputError, replace_file
-from meta_eval.judge.decision import AlarmOccurrence, CutSummary, TaskDecision
+from meta_eval.judge.alarm_kinds import AlarmOccurrence
+from meta_eval.judge.decision import CutSummary, TaskDecision
 from meta_eval.reports import eval_results, markdown, terminal
 from meta_eval.reports.plot import Plot, make_plot
 from meta_eval.reports.report import Report

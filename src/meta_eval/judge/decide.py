@@ -45,6 +45,7 @@ from meta_eval import stats
 from meta_eval.base.pack_names import join_names
 from meta_eval.base.plain_data import HIDDEN, written
 from meta_eval.base.thresholds import ALPHA, CAP, MARGIN, NAMED, Outcome, Weighting
+from meta_eval.judge.alarm_kinds import Alarm
 from meta_eval.judge.caps import (
     compute_task_caps,
     describe_subtask_losses,
@@ -54,7 +55,7 @@ from meta_eval.judge.caps import (
     format_points,
     prove_beyond,
 )
-from meta_eval.judge.decision import Alarm, RepeatPlan, TaskDecision
+from meta_eval.judge.decision import RepeatPlan, TaskDecision
 from meta_eval.judge.further_runs import plan_repeats
 from meta_eval.judge.pair import TaskPair
 from meta_eval.stats import Drop, DropBreakdown, Interval, RunEffect

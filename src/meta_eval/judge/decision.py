@@ -5,7 +5,7 @@ All scores, drops, bounds and published numbers are shares from 0 to 1. Views wr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal
 
@@ -111,108 +111,6 @@ class Score:
 
     score_of_baseline: float | None = None
     """The score of run A over its own docs; None where no runs are compared."""
-
-
-@dataclass(frozen=True, slots=True)
-class AlarmOccurrence:
-    """A task that an alarm is about."""
-
-    task: str | None
-    """Its name; None for the whole run."""
-
-    run: str | None = None
-    """``A`` or ``B``, where two are compared; ``the baseline`` where the candidate stands beside a record."""
-
-    count: int | None = None
-    """Docs that it is true of; None where it is of the whole task."""
-
-    of: int | None = None
-    """The number of docs that were looked at."""
-
-    note: str | None = None
-    """What else there is to say, a clause."""
-
-    veto: bool = True
-    """Whether this forbids SHIP."""
-
-
-@dataclass(frozen=True, slots=True)
-class DocsAbove:
-    """A rule of an alarm: more than a share of the docs of a run have a fault."""
-
-    has: Callable[[DocResult, str], bool | None]
-    """Takes a doc and the filter of the task's verdict: whether the doc has the fault. A doc of which that is not known
-    (None) does not count."""
-
-    above: float
-    """The largest share of docs that raises no alarm."""
-
-    grave: float = 0.0
-    """Above this share the alarm forbids SHIP. At 0 it does wherever it is raised."""
-
-    beside: bool = False
-    """Whether the share of the other side is taken off first. Where nothing is known of its answers, nothing is taken
-    off."""
-
-    beyond_chance: bool = False
-    """Whether it forbids SHIP only where so many are more than chance brings at this share (one-sided, p < 5 %)."""
-
-    of_candidate: bool = False
-    """Whether the candidate alone raises it, and with ``beside`` only where the answers of the baseline are known. Else
-    a baseline with more faults raises it too."""
-
-
-@dataclass(frozen=True, slots=True)
-class AlarmKind:
-    """A way in which runs go wrong."""
-
-    name: str
-    """What is wrong, in a few words."""
-
-    hint: str
-    """What it means or what to do, one sentence."""
-
-    flag: str | None = None
-    """The flag under which the table of samples finds these docs; None where it cannot."""
-
-    first: bool = False
-    """Whether it is stated before all scores."""
-
-    fails: bool = False
-    """Whether a veto means DON'T SHIP, not only no SHIP."""
-
-    invalid: bool = False
-    """Whether it makes a comparison invalid, so that it says nothing about the model."""
-
-    docs: DocsAbove | None = None
-    """The rule that raises it, where faults of docs do. Functions raise other kinds."""
-
-
-# The kind, as `meta_eval.judge.alarms.KINDS` names it or the name of a kind of a plug-in, and what happened.
-RaisedAlarm = tuple[str, AlarmOccurrence]
-
-
-@dataclass(frozen=True, slots=True)
-class Alarm:
-    """One way in which runs go wrong, and the tasks that it happened to: said before any score."""
-
-    kind: str
-    """What is wrong, in a few words: ``empty answers``."""
-
-    hint: str
-    """What it means or what to do, one sentence."""
-
-    flag: str | None
-    """The flag under which the table of samples finds these docs; None where it cannot."""
-
-    tasks: tuple[AlarmOccurrence, ...]
-    """In the order of the report."""
-
-    json_also: ClassVar = ("veto",)
-
-    @property
-    def veto(self) -> bool:
-        return any(task.veto for task in self.tasks)
 
 
 @dataclass(frozen=True, slots=True)

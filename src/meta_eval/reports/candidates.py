@@ -33,7 +33,8 @@ from meta_eval.reports.task_tables import describe_run_effect
 from meta_eval.stats import Drop, Interval
 
 if TYPE_CHECKING:
-    from meta_eval.judge.decision import Alarm, TaskDecision
+    from meta_eval.judge.alarm_kinds import Alarm
+    from meta_eval.judge.decision import TaskDecision
     from meta_eval.reports.document import RunProvenance
     from meta_eval.reports.report import Report
 

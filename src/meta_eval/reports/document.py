@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from meta_eval.base.plain_data import HIDDEN, make_plain, written
-from meta_eval.judge.decision import Alarm, TaskDecision
+from meta_eval.judge.alarm_kinds import Alarm
+from meta_eval.judge.decision import TaskDecision
 from meta_eval.reports.text import NONE
 from meta_eval.stats import Interval
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from meta_eval.base.plain_data import HIDDEN, make_plain
+from meta_eval.judge.alarm_kinds import Alarm
 from meta_eval.judge.decide import SAMENESS_CODES
-from meta_eval.judge.decision import Alarm
 from meta_eval.plugins.tokens import fidelity_tables
 from meta_eval.plugins.tokens import fidelity_text as write
 from meta_eval.plugins.tokens.fidelity_figures import draw_distance_plot, make_survival
