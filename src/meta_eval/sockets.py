@@ -29,7 +29,7 @@ MODULES = {
     "harness.config_keys": "ConfigKeys",
     "harness.doc_results": "average_figures",
     "harness.settings": "RunSettings Settings",
-    "judge.decision": "AlarmKind AlarmOccurrence",
+    "judge.alarm_kinds": "AlarmKind AlarmOccurrence",
     "judge.evidence": "Evidence EvidenceCase Findings",
     "pack.backends.base": "Backend BackendError BackendReasons",
     "pack.backends.server": "ServerProgram",

@@ -39,8 +39,8 @@ from meta_eval.harness.config_keys import ConfigKeys as ConfigKeys
 from meta_eval.harness.doc_results import average_figures as average_figures
 from meta_eval.harness.settings import RunSettings as RunSettings
 from meta_eval.harness.settings import Settings as Settings
-from meta_eval.judge.decision import AlarmKind as AlarmKind
-from meta_eval.judge.decision import AlarmOccurrence as AlarmOccurrence
+from meta_eval.judge.alarm_kinds import AlarmKind as AlarmKind
+from meta_eval.judge.alarm_kinds import AlarmOccurrence as AlarmOccurrence
 from meta_eval.judge.evidence import Evidence as Evidence
 from meta_eval.judge.evidence import EvidenceCase as EvidenceCase
 from meta_eval.judge.evidence import Findings as Findings

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 from reports import HOSTILE, hostile_samples, lost_and_won, made, make_comparison, make_report, make_samples
 
-from meta_eval.judge.decision import Alarm, AlarmOccurrence, TaskDecision
+from meta_eval.judge.alarm_kinds import Alarm, AlarmOccurrence
+from meta_eval.judge.decision import TaskDecision
 from meta_eval.reports.document import ShownAnswer, ShownSample
 from meta_eval.reports.report import Report
 

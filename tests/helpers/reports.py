@@ -7,8 +7,9 @@ import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from meta_eval.judge.alarm_kinds import Alarm, AlarmOccurrence
 from meta_eval.judge.decide import Decision, Veto, decide_outcome
-from meta_eval.judge.decision import Alarm, AlarmOccurrence, Flips, ReferenceScore, Score, Subtask, TaskDecision
+from meta_eval.judge.decision import Flips, ReferenceScore, Score, Subtask, TaskDecision
 from meta_eval.judge.figures import measure_baseline_distance
 from meta_eval.judge.pair import TaskPair
 from meta_eval.reports.document import DocumentSource, RunProvenance, ShownAnswer, ShownSample

@@ -16,8 +16,7 @@ from runs import write_run
 
 from meta_eval.base import extensions
 from meta_eval.judge import evidence
-from meta_eval.judge.decision import DocsAbove
-from meta_eval.judge.gate import Condition
+from meta_eval.judge.alarm_kinds import Condition, DocsAbove
 from meta_eval.sockets import AlarmKind, AlarmOccurrence, Evidence, EvidenceCase, Findings
 
 EXAMPLE = REPOSITORY / "examples" / "length_evidence.py"

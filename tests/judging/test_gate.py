@@ -256,7 +256,7 @@ def test_weights_are_the_gates_or_the_packs(
 ) -> None:
     run, pack = three_tasks, pack_of_three(**({"weights": weights} if whose == "pack" else {}))
     decided = compare_runs(run, run, pack, gate=Gate(weights=weights if whose == "gate" else None)).decision
-    assert decided.weighting == weights
+    assert decided.weights == weights
     assert [task.weight for task in decided.tasks] == pytest.approx(expected)
 
 

@@ -22,7 +22,8 @@ from rich.console import Console
 
 from meta_eval.base.display import visible
 from meta_eval.base.outputs import OutputError, replace_file
-from meta_eval.judge.decision import AlarmOccurrence, CutSummary, TaskDecision
+from meta_eval.judge.alarm_kinds import AlarmOccurrence
+from meta_eval.judge.decision import CutSummary, TaskDecision
 from meta_eval.reports import eval_results, markdown, terminal
 from meta_eval.reports.plot import Plot, make_plot
 from meta_eval.reports.report import Report
@@ -156,7 +157,7 @@ def test_the_weight_of_each_task_stands_in_every_view(make: Callable[[], Report]
 
 def test_margins_of_tasks_and_other_weights_stand_in_every_view(tmp_path: Path) -> None:
     report = make_report()
-    decision = dataclasses.replace(report.decision, weighting="docs")
+    decision = dataclasses.replace(report.decision, weights="docs")
     first = report.tasks[0]
     wide = dataclasses.replace(first, margin=0.034)
     decision = dataclasses.replace(decision, tasks=(wide, *decision.tasks[1:]))

@@ -18,10 +18,9 @@ from meta_eval.base.thresholds import (
 )
 from meta_eval.harness.doc_results import DocResult
 from meta_eval.harness.provenance import CUT_EARLY
+from meta_eval.judge.alarm_kinds import Alarm, AlarmKind, AlarmOccurrence, DocsAbove, RaisedAlarm, is_unextracted
 from meta_eval.judge.decide import Veto
-from meta_eval.judge.decision import Alarm, AlarmKind, AlarmOccurrence, DocsAbove, RaisedAlarm
 from meta_eval.judge.evidence import list_evidence
-from meta_eval.judge.gate import is_unextracted
 
 
 def _has_metric(doc: DocResult, filter_name: str, *, metric: str) -> bool:

@@ -8,49 +8,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from meta_eval import stats
 from meta_eval.base.thresholds import ALPHA
 from meta_eval.harness.answer_traits import HOLDS_THOUGHTS, TRAITS
 from meta_eval.harness.doc_results import DocResult
-from meta_eval.judge.decision import AlarmOccurrence, RaisedAlarm
-from meta_eval.judge.pair import RunPair, TaskPair, pair_scores
+from meta_eval.judge.alarm_kinds import AlarmOccurrence, RaisedAlarm
+from meta_eval.judge.doc_pairs import ChangedAnswers, RunPair, pair_scores
+from meta_eval.judge.pair import TaskPair
 from meta_eval.stats.clustered_mean import average_docs
 
 # A longer answer is so many times as long, and so many characters longer.
 _TIMES, _CHARACTERS = 5, 200
 _LONGER = "are more than five times as long"
-
-
-@dataclass(frozen=True, slots=True)
-class ChangedAnswers:
-    """A trait of the answers of a task."""
-
-    trait: str
-    """What the answers do, in words."""
-
-    candidate: int
-    baseline: int
-    """Docs of which only this side's answer has it."""
-
-    docs: int
-    """Docs that are compared."""
-
-    drop: float
-    """The drop of all of them."""
-
-    part: float
-    """Its part from docs of which only the candidate's answer has it."""
-
-    note: str
-    """What else is known of these answers, a clause; empty if nothing is."""
-
-    @property
-    def p(self) -> float:
-        """The p value of a sign test: as many on either side."""
-        many = max(self.candidate, self.baseline)
-        return min(1.0, 2 * stats.tail_p_value(many, self.candidate + self.baseline, 0.5))
 
 
 def list_changed(pair: RunPair, metric_key: str) -> tuple[ChangedAnswers, ...]:

@@ -17,8 +17,9 @@ from meta_eval import stats
 from meta_eval.base.thresholds import ALARM_LIMIT_HIT, ALPHA, CutAnswers
 from meta_eval.harness.doc_results import COUNTED, DocResult, FilterResult, replace_verdict
 from meta_eval.harness.scores import ScoredRun
-from meta_eval.judge.decision import AlarmOccurrence, CutSummary, DropEstimate, RaisedAlarm
-from meta_eval.judge.pair import Clusters, RunPair, measure_drop
+from meta_eval.judge.alarm_kinds import AlarmOccurrence, RaisedAlarm
+from meta_eval.judge.decision import CutSummary, DropEstimate
+from meta_eval.judge.doc_pairs import Clusters, RunPair, measure_drop
 
 
 def treat_cut_answers(pair: RunPair, how: CutAnswers) -> RunPair:

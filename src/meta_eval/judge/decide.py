@@ -38,12 +38,14 @@ outcomes, and the decision is UNDECIDED, with exit code 2. The cause is stated f
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from meta_eval import stats
 from meta_eval.base.pack_names import join_names
+from meta_eval.base.plain_data import HIDDEN, written
 from meta_eval.base.thresholds import ALPHA, CAP, MARGIN, NAMED, Outcome, Weighting
+from meta_eval.judge.alarm_kinds import Alarm
 from meta_eval.judge.caps import (
     compute_task_caps,
     describe_subtask_losses,
@@ -53,7 +55,7 @@ from meta_eval.judge.caps import (
     format_points,
     prove_beyond,
 )
-from meta_eval.judge.decision import Alarm, RepeatPlan, TaskDecision
+from meta_eval.judge.decision import RepeatPlan, TaskDecision
 from meta_eval.judge.further_runs import plan_repeats
 from meta_eval.judge.pair import TaskPair
 from meta_eval.stats import Drop, DropBreakdown, Interval, RunEffect
@@ -107,22 +109,22 @@ class Decision:
     mean: Drop | None
     """The weighted mean drop over tasks; None without tasks."""
 
-    interval: Interval | None
+    interval: Interval | None = field(metadata=HIDDEN)
     """Its interval at `LEVEL`, which decides."""
 
     unweighted_mean: Drop | None
     """The plain mean drop, with ``unweighted_interval``."""
 
-    unweighted_interval: Interval | None
+    unweighted_interval: Interval | None = field(metadata=HIDDEN)
     heterogeneity_p: float | None
     """The p value of the same drop in every task (`stats.heterogeneity_p`); None for a single task. If it is small, the
     drops of the tasks differ, and their mean says little.
     """
 
-    tasks: tuple[TaskDecision, ...]
+    tasks: tuple[TaskDecision, ...] = field(metadata=HIDDEN)
     """In the order given."""
 
-    vetoes: tuple[Veto, ...]
+    vetoes: tuple[Veto, ...] = field(metadata=written(lambda vetoes: [veto.reason for veto in vetoes]))
     """As given."""
 
     reasons: tuple[str, ...]
@@ -137,16 +139,16 @@ class Decision:
     invalid: bool = False
     """Whether more than the model differs, so nothing follows about the model."""
 
-    groups: tuple[TaskDecision, ...] = ()
+    groups: tuple[TaskDecision, ...] = field(default=(), metadata=HIDDEN)
     """Groups of tasks, decided like a task, not part of the mean."""
 
-    weighting: Weighting = "precision"
+    weights: Weighting = "precision"
     """The weighting of tasks in ``mean``."""
 
     left_out: int = 0
     """Number of decided tasks that are not part of the mean, such as those that are no shares."""
 
-    run_effect: RunEffect | None = None
+    run_effect: RunEffect | None = field(default=None, metadata=HIDDEN)
     """What differs between runs beyond single flips, also where it is not seen; None where each side has one run."""
 
     @property
@@ -223,7 +225,7 @@ def decide_outcome(
         nothing = (*caveats, *failures, *others, "there is no task to decide on")
         return Decision(
             "UNDECIDED", margin, None, None, None, None, None, (), tuple(vetoes), nothing, None, caveats,
-            weighting=weighting, invalid=any(veto.invalid for veto in vetoes), left_out=left_out,
+            weights=weighting, invalid=any(veto.invalid for veto in vetoes), left_out=left_out,
         )  # fmt: skip
     invalid = frozenset(task for veto in vetoes for task in veto.invalid)
     run_effect = stats.measure_run_effect(pair.runs for pair in tasks)
@@ -289,7 +291,7 @@ def decide_outcome(
         repeats_needed=plan_repeats(tasks, weights, mean, margin) if open_question else None,
         caveats=caveats,
         invalid=is_invalid,
-        weighting=weighting,
+        weights=weighting,
         left_out=left_out,
         run_effect=run_effect,
     )

@@ -5,11 +5,12 @@ All scores, drops, bounds and published numbers are shares from 0 to 1. Views wr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Literal
 
 from meta_eval import stats
+from meta_eval.base.plain_data import HIDDEN, make_plain, written
 from meta_eval.base.thresholds import CutAnswers, Outcome
 from meta_eval.harness.doc_results import DocResult
 from meta_eval.harness.lm_eval_run import TaskRun
@@ -18,6 +19,9 @@ from meta_eval.stats import Drop, DropBreakdown, Interval
 
 # The interval of a drop of which nothing is known.
 _UNKNOWN = Interval(-1.0, 1.0)
+
+# Of a field that JSON has under the drop of its task.
+_OF_DROP: Mapping[str, Any] = {**HIDDEN, "of_drop": True}
 
 # Whose recorded answers and verdicts a run is compared with, where its pack says nothing else.
 META = "Meta's"
@@ -107,106 +111,6 @@ class Score:
 
     score_of_baseline: float | None = None
     """The score of run A over its own docs; None where no runs are compared."""
-
-
-@dataclass(frozen=True, slots=True)
-class AlarmOccurrence:
-    """A task that an alarm is about."""
-
-    task: str | None
-    """Its name; None for the whole run."""
-
-    run: str | None = None
-    """``A`` or ``B``, where two are compared; ``the baseline`` where the candidate stands beside a record."""
-
-    count: int | None = None
-    """Docs that it is true of; None where it is of the whole task."""
-
-    of: int | None = None
-    """The number of docs that were looked at."""
-
-    note: str | None = None
-    """What else there is to say, a clause."""
-
-    veto: bool = True
-    """Whether this forbids SHIP."""
-
-
-@dataclass(frozen=True, slots=True)
-class DocsAbove:
-    """A rule of an alarm: more than a share of the docs of a run have a fault."""
-
-    has: Callable[[DocResult, str], bool | None]
-    """Takes a doc and the filter of the task's verdict: whether the doc has the fault. A doc of which that is not known
-    (None) does not count."""
-
-    above: float
-    """The largest share of docs that raises no alarm."""
-
-    grave: float = 0.0
-    """Above this share the alarm forbids SHIP. At 0 it does wherever it is raised."""
-
-    beside: bool = False
-    """Whether the share of the other side is taken off first. Where nothing is known of its answers, nothing is taken
-    off."""
-
-    beyond_chance: bool = False
-    """Whether it forbids SHIP only where so many are more than chance brings at this share (one-sided, p < 5 %)."""
-
-    of_candidate: bool = False
-    """Whether the candidate alone raises it, and with ``beside`` only where the answers of the baseline are known. Else
-    a baseline with more faults raises it too."""
-
-
-@dataclass(frozen=True, slots=True)
-class AlarmKind:
-    """A way in which runs go wrong."""
-
-    name: str
-    """What is wrong, in a few words."""
-
-    hint: str
-    """What it means or what to do, one sentence."""
-
-    flag: str | None = None
-    """The flag under which the table of samples finds these docs; None where it cannot."""
-
-    first: bool = False
-    """Whether it is stated before all scores."""
-
-    fails: bool = False
-    """Whether a veto means DON'T SHIP, not only no SHIP."""
-
-    invalid: bool = False
-    """Whether it makes a comparison invalid, so that it says nothing about the model."""
-
-    docs: DocsAbove | None = None
-    """The rule that raises it, where faults of docs do. Functions raise other kinds."""
-
-
-# The kind, as `meta_eval.judge.alarms.KINDS` names it or the name of a kind of a plug-in, and what happened.
-RaisedAlarm = tuple[str, AlarmOccurrence]
-
-
-@dataclass(frozen=True, slots=True)
-class Alarm:
-    """One way in which runs go wrong, and the tasks that it happened to: said before any score."""
-
-    kind: str
-    """What is wrong, in a few words: ``empty answers``."""
-
-    hint: str
-    """What it means or what to do, one sentence."""
-
-    flag: str | None
-    """The flag under which the table of samples finds these docs; None where it cannot."""
-
-    tasks: tuple[AlarmOccurrence, ...]
-    """In the order of the report."""
-
-    @property
-    def veto(self) -> bool:
-        return any(task.veto for task in self.tasks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,6 +272,8 @@ class Flips:
     candidate_only: int
     """The other way round."""
 
+    json_also: ClassVar = ("agreed",)
+
     @property
     def agreed(self) -> int:
         return self.compared - self.baseline_only - self.candidate_only
@@ -396,6 +302,8 @@ class EngineNoise:
 
     explained_interval: Interval | None
     """Of it, by ``interval``."""
+
+    json_also: ClassVar = ("flipped",)
 
     @property
     def flipped(self) -> float:
@@ -478,7 +386,7 @@ class RepeatPlan:
     docs.
     """
 
-    runs: tuple[tuple[str, int], ...]
+    runs: tuple[tuple[str, int], ...] = field(metadata=written(dict))
     """Total runs that each task needs; a repeatable baseline needs as many. Empty if `MAX_PLANNED_RUNS` runs of
     everything do not suffice.
     """
@@ -537,7 +445,7 @@ class TaskDecision:
     not_compared_reason: str | None = None
     """Why nothing is compared, a clause."""
 
-    is_left_out: bool = False
+    is_left_out: bool = field(default=False, metadata=HIDDEN)
     """Whether the gate does not judge it: its scores are shown, and nothing else is said of it."""
 
     fallback_reason: str | None = None
@@ -548,36 +456,36 @@ class TaskDecision:
     outcome: Outcome = "undecided"
     """See `meta_eval.judge.decide`; of a task that is no share that of ``own_unit``."""
 
-    decided_drop: Drop | None = None
+    decided_drop: Drop | None = field(default=None, metadata=HIDDEN)
     """The drop, positive for worse; None if it is not decided on."""
 
-    interval: Interval = _UNKNOWN
+    interval: Interval = field(default=_UNKNOWN, metadata=HIDDEN)
     """The interval of the drop at `LEVEL`, which decides."""
 
-    margin: float = 0.0
+    margin: float = field(default=0.0, metadata=_OF_DROP)
     """The largest allowed drop."""
 
-    cap: float = 0.0
+    cap: float = field(default=0.0, metadata=_OF_DROP)
     """The limit of the interval's worse end for SHIP."""
 
-    p: float = 1.0
+    p: float = field(default=1.0, metadata=_OF_DROP)
     """Two-sided p value of no drop; below 5 % exactly if the interval excludes 0."""
 
-    p_corrected: float = 1.0
+    p_corrected: float = field(default=1.0, metadata=_OF_DROP)
     """After Holm's correction over the tasks."""
 
-    detectable_drop: float = 0.0
+    detectable_drop: float = field(default=0.0, metadata=_OF_DROP)
     """The smallest true drop that such docs detect four times out of five, at Holm's first step, so it holds whatever
     the other tasks are.
     """
 
-    weight: float = 0.0
+    weight: float = field(default=0.0, metadata=_OF_DROP)
     """The task's weight in the mean drop."""
 
-    remark: str | None = None
+    remark: str | None = field(default=None, metadata=_OF_DROP)
     """A further remark, a sentence without a full stop; None for none."""
 
-    repeats_needed: RepeatPlan | None = None
+    repeats_needed: RepeatPlan | None = field(default=None, metadata=_OF_DROP)
     """The runs that would show it to be within the margin; None if the interval does not contain the margin."""
 
     # Figures
@@ -591,7 +499,9 @@ class TaskDecision:
     flips: Flips | None = None
     """Doc by doc."""
 
-    noise: EngineNoise | None = None
+    noise: EngineNoise | None = field(
+        default=None, metadata=written(lambda noise: {"noise": noise} if noise else {}, spread=True)
+    )
     """Flips between two answers of the candidate, if docs were asked twice."""
 
     cut: CutSummary | None = None
@@ -609,19 +519,16 @@ class TaskDecision:
     averages: tuple[LmEvalAverage, ...] = ()
     """Its metrics that are no shares."""
 
-    candidate_figures: Mapping[str, float] = field(default_factory=dict)
-    """The mean `FIGURES` of the answers of the candidate's newest run, by key."""
+    figures: Mapping[str, Mapping[str, float]] = field(default_factory=lambda: {"candidate": {}, "baseline": {}})
+    """The mean `FIGURES` of the answers of the newest run of each side, by key."""
 
-    baseline_figures: Mapping[str, float] = field(default_factory=dict)
-    """The same of the baseline's."""
-
-    source: SampleSource | None = None
+    source: SampleSource | None = field(default=None, metadata=HIDDEN)
     """Where its samples are."""
 
     drop_breakdown: DropBreakdown | None = None
     """The parts of the drop from a recorded run that verify graded."""
 
-    lower_is_better: bool = False
+    lower_is_better: bool = field(default=False, metadata=HIDDEN)
     """Whether a lower score is better."""
 
     members: tuple[str, ...] = ()
@@ -630,8 +537,10 @@ class TaskDecision:
     own_unit: OwnUnitDrop | None = None
     """The drop of a task that is no share."""
 
-    proven: bool = False
+    proven: bool = field(default=False, metadata=HIDDEN)
     """Whether its drop is proven larger than its margin, which alone means DON'T SHIP."""
+
+    json_also: ClassVar = ("json_drop",)
 
     @property
     def is_beyond_margin(self) -> bool:
@@ -648,3 +557,13 @@ class TaskDecision:
         """The drop of a task that is decided."""
         assert self.decided_drop is not None  # noqa: S101 (asked of no other)
         return self.decided_drop
+
+    @property
+    def json_drop(self) -> dict[str, Any] | None:
+        """The drop as JSON has it, with the fields that decide on it; None if it is not decided on."""
+        drop = self.decided_drop
+        own = {each.name: getattr(self, each.name) for each in fields(self) if "of_drop" in each.metadata}
+        return None if drop is None else {
+            **make_plain(drop), **own, "paired": drop.paired, "docs": drop.docs, "clusters": drop.clusters,
+            "recovery": drop.recovery, "recovery_interval": drop.recovery_interval(),
+        }  # fmt: skip

@@ -12,7 +12,7 @@ from meta_eval import stats
 from meta_eval.base.thresholds import SAME_VALUE
 from meta_eval.harness.doc_results import DocResult, replace_verdict
 from meta_eval.harness.scores import ScoredRun, Scores
-from meta_eval.judge.pair import Clusters, RunPair, make_number_key, pair_docs, pair_scores
+from meta_eval.judge.doc_pairs import Clusters, RunPair, make_number_key, pair_docs, pair_scores
 
 
 def break_down_task_drop(

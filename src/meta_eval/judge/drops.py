@@ -22,6 +22,7 @@ from meta_eval.harness.doc_results import UNBOUNDED_METRICS, DocResult, average_
 from meta_eval.harness.lm_eval_run import TaskRun, find_disputed_metrics
 from meta_eval.harness.provenance import GraderFacts
 from meta_eval.harness.scores import ScoredRun, Scores, compute_scores
+from meta_eval.judge.alarm_kinds import AlarmOccurrence, RaisedAlarm
 from meta_eval.judge.changed_answers import list_changed
 from meta_eval.judge.cut_answers import compare_cut_rates, describe_cut, explain_unknown_endings, treat_cut_answers
 from meta_eval.judge.decision import (
@@ -30,12 +31,20 @@ from meta_eval.judge.decision import (
     RECORDED_ANSWERS,
     RECORDED_VERDICTS,
     RUN_A,
-    AlarmOccurrence,
     CutSummary,
     Flips,
     MetricComparison,
-    RaisedAlarm,
     TaskDecision,
+)
+from meta_eval.judge.doc_pairs import (
+    Clusters,
+    GradedTwice,
+    LackingAnswers,
+    RunPair,
+    TimedLosses,
+    make_number_key,
+    pair_docs,
+    pair_scores,
 )
 from meta_eval.judge.drop_breakdown import break_down_task_drop
 from meta_eval.judge.figures import (
@@ -49,27 +58,11 @@ from meta_eval.judge.figures import (
     list_scores,
 )
 from meta_eval.judge.gate import Gate, GateTask, check_conditions, exceed_limits
-from meta_eval.judge.grader_change import GradedTwice, compare_graders
+from meta_eval.judge.grader_change import compare_graders
 from meta_eval.judge.own_unit import OwnUnitDrop, measure_own_unit
-from meta_eval.judge.pair import (
-    Clusters,
-    MeasuredFlips,
-    RunPair,
-    TaskPair,
-    find_samples,
-    find_verdict_metric,
-    list_fraction_metrics,
-    make_number_key,
-    pair_docs,
-    pair_scores,
-)
-from meta_eval.judge.pair_alarms import (
-    TimedLosses,
-    compute_filter_drops,
-    list_placed_losses,
-    measure_noise,
-)
-from meta_eval.judge.read_docs import LackingAnswers, keep_read_docs, list_lacking
+from meta_eval.judge.pair import MeasuredFlips, TaskPair, find_samples, find_verdict_metric, list_fraction_metrics
+from meta_eval.judge.pair_alarms import compute_filter_drops, list_placed_losses, measure_noise
+from meta_eval.judge.read_docs import keep_read_docs, list_lacking
 from meta_eval.judge.run_alarms import count_changed_prompts, find_alarms, find_run_problems, has_fixed_order
 from meta_eval.pack.manifest import TaskEntry
 
@@ -197,8 +190,10 @@ def _describe_task(
         if chosen
         else None,
         averages=list_other_averages(name, result, entry, baseline_run),
-        candidate_figures=average_figures(doc.figures for doc in candidate.docs),
-        baseline_figures=average_figures(doc.figures for doc in baseline_answers.docs) if baseline_answers else {},
+        figures={
+            side: average_figures(doc.figures for doc in scored.docs) if scored else {}
+            for side, scored in (("candidate", candidate), ("baseline", baseline_answers))
+        },
         source=find_samples(pair, metric_key) if metric_key else None,
         drop_breakdown=_break_down_drop(pair, chosen, clusters) if chosen else None,
         lower_is_better=(chosen_key or metric_key or "").partition(",")[0] in result.lower_is_better,

@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import BaseModel
 
 from meta_eval.base.extensions import Extension, ExtensionError, find_extensions, load_extension
+from meta_eval.judge.alarm_kinds import AlarmKind, Condition, DocsAbove, RaisedAlarm
 
 if TYPE_CHECKING:
     from meta_eval.harness.lm_eval_run import Run
-    from meta_eval.judge.decision import AlarmKind, RaisedAlarm
-    from meta_eval.judge.gate import Condition
     from meta_eval.pack.manifest import Manifest
 
 ENTRY_POINTS = "meta_eval.evidence"
@@ -158,9 +157,6 @@ def _load(extension: Extension) -> Evidence:
 
 def _list_wrong(evidence: Evidence) -> Iterator[str]:
     """What its kinds of alarms and conditions are instead."""
-    from meta_eval.judge.decision import AlarmKind, DocsAbove
-    from meta_eval.judge.gate import Condition
-
     wanted: tuple[tuple[str, type], ...] = (("alarm_kinds", AlarmKind), ("conditions", Condition))
     for name, kind in wanted:
         yield from (

@@ -29,14 +29,8 @@ from meta_eval.judge.decision import (
     Subtask,
     TaskDecision,
 )
-from meta_eval.judge.pair import (
-    Clusters,
-    RunPair,
-    find_verdict_metric,
-    list_fraction_metrics,
-    measure_drop,
-    pair_scores,
-)
+from meta_eval.judge.doc_pairs import Clusters, RunPair, measure_drop, pair_scores
+from meta_eval.judge.pair import find_verdict_metric, list_fraction_metrics
 from meta_eval.judge.run_alarms import explain_unfinished, find_other_settings
 from meta_eval.pack.manifest import KnownGapEntry, ReferenceScoreEntry, TaskEntry
 from meta_eval.stats import Drop

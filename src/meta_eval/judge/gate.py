@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -29,59 +28,10 @@ from meta_eval.base.yaml_files import read_yaml
 from meta_eval.harness.choice import Choice
 from meta_eval.harness.doc_results import DocResult
 from meta_eval.harness.settings import Margin
+from meta_eval.judge.alarm_kinds import AlarmOccurrence, Condition, DocPair, Severity, is_unextracted
 from meta_eval.judge.evidence import find_evidence, list_evidence
 from meta_eval.pack.manifest import Manifest
 from meta_eval.pack.task_choice import MEAN_KEY, expand_margins
-
-if TYPE_CHECKING:
-    from meta_eval.judge.decision import AlarmOccurrence
-
-# The effect on the decision, as the kind of its alarm (`meta_eval.judge.alarms`).
-Severity = Literal["gate failed", "gate not met"]
-
-# A doc of the baseline, and the same doc of the candidate.
-DocPair = tuple[DocResult, DocResult]
-
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """A property that at most a share of a task's answers may have."""
-
-    key: str
-    """Its name under ``limits``; the value is the largest share, in percent."""
-
-    counted: str
-    """The answers that it counts, in words for messages and pages."""
-
-    severity: Severity
-    """The effect of too many: DON'T SHIP (``gate failed``), or no SHIP (``gate not met``)."""
-
-    check: Callable[[DocResult, str], bool | None] | None = None
-    """Whether a doc's answer by a filter is counted; None if unknown."""
-
-    compare: Callable[[DocResult, DocResult, str], bool | None] | None = None
-    """Instead of ``check``: whether a doc is counted by the answers of baseline and candidate; unknown without a
-    baseline.
-    """
-
-    def mark(self, docs: Sequence[DocResult], pairs: Sequence[DocPair], filter_name: str) -> list[bool | None]:
-        """Whether each doc is counted.
-
-        Args:
-            docs: The docs of a run.
-            pairs: Those that the baseline answered too; empty if it has no answers.
-            filter_name: The filter of the verdicts.
-        """
-        if self.compare is not None:
-            return [self.compare(*pair, filter_name) for pair in pairs] or [None] * len(docs)
-        return [self.check(doc, filter_name) if self.check else None for doc in docs]
-
-
-def is_unextracted(doc: DocResult, filter_name: str) -> bool | None:
-    """Whether a filter found nothing in the answer; None if unknown."""
-    answer = doc.filter_results.get(filter_name)
-    return None if answer is None else answer.is_unextracted
-
 
 CONDITIONS = (
     Condition("unextracted", "answers in which nothing was found to grade", "gate failed", is_unextracted),
@@ -114,8 +64,6 @@ def check_conditions(
         limits: The largest allowed share by key of a condition, in percent.
         pairs: The docs that the baseline answered too.
     """
-    from meta_eval.judge.decision import AlarmOccurrence
-
     notes: dict[Severity, list[str]] = {}
     is_core = limits.keys() <= {condition.key for condition in CONDITIONS}
     for condition in CONDITIONS if is_core else list_conditions():
@@ -139,8 +87,6 @@ def exceed_limits(
         filter_name: The filter of its verdicts.
         limits: The largest allowed share by key of a condition, in percent.
     """
-    from meta_eval.judge.decision import AlarmOccurrence
-
     notes = []
     for condition in list_conditions() if limits and docs else ():
         if condition.key in limits and condition.compare is None:

@@ -26,49 +26,13 @@ from meta_eval.harness.compared_settings import describe_changes, flatten_settin
 from meta_eval.harness.doc_results import DocResult, FilterResult
 from meta_eval.harness.provenance import GraderFacts
 from meta_eval.harness.scores import ScoredRun
-from meta_eval.judge.decision import AlarmOccurrence, RaisedAlarm
-from meta_eval.judge.pair import RunPair, TaskPair, pair_scores
+from meta_eval.judge.alarm_kinds import AlarmOccurrence, RaisedAlarm
+from meta_eval.judge.doc_pairs import GradedTwice, RunPair, pair_scores
+from meta_eval.judge.pair import TaskPair
 from meta_eval.stats.clustered_mean import average_docs
 
 # Metrics of tasks whose answers are programs.
 _OF_PROGRAMS = re.compile(r"pass(@|_at_)\d")
-
-
-@dataclass(frozen=True, slots=True)
-class GradedTwice:
-    """Docs of a task whose answers are the same word for word on both sides."""
-
-    grader: Hashable
-    """What graded them: tasks with the same value share a grader."""
-
-    changes: tuple[float, ...]
-    """For each such doc that is a proof, the baseline's verdict less the candidate's, weighted like the drop were each
-    doc the same."""
-
-    unproven: int
-    """Docs with the same answers and other verdicts that are no proof."""
-
-    unequal: float
-    """The weight of the other docs in the drop, from 0 to 1."""
-
-    differences: tuple[str, ...]
-    """What differs between the graders, a clause each."""
-
-    releases_alone: bool
-    """Whether that is no more than lm-eval's release."""
-
-    scored_drop: float | None = None
-    """The drop of the scores as they were graded, where equal answers with other verdicts count as ties."""
-
-    @property
-    def lost(self) -> int:
-        """Docs with a lower verdict on the candidate's side."""
-        return sum(change > SAME_VERDICT for change in self.changes)
-
-    @property
-    def won(self) -> int:
-        """Docs with a higher one."""
-        return sum(change < -SAME_VERDICT for change in self.changes)
 
 
 def compare_graders(

@@ -13,8 +13,9 @@ from meta_eval.harness.choice import Choice
 from meta_eval.harness.lm_eval_run import Run, TaskRun, weighs_docs
 from meta_eval.harness.results_file import GroupTotal
 from meta_eval.judge.decision import LmEvalAverage, Score, TaskDecision
+from meta_eval.judge.doc_pairs import measure_drop
 from meta_eval.judge.gate import Gate
-from meta_eval.judge.pair import TaskPair, measure_drop
+from meta_eval.judge.pair import TaskPair
 from meta_eval.pack.manifest import Manifest, TaskEntry
 from meta_eval.pack.records.task_groups import list_task_groups
 

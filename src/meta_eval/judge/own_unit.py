@@ -11,19 +11,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from meta_eval import stats
 from meta_eval.base.thresholds import ALPHA, LEVEL, LEVEL_TEXT, OWN_UNIT_LIMIT, SAME_VALUE, Outcome
 from meta_eval.harness.doc_results import DocResult, MetricValue, PerplexityParts
 from meta_eval.harness.lm_eval_run import TaskRun
 from meta_eval.harness.scores import leaves_unit_interval, list_metric_keys
+from meta_eval.judge.doc_pairs import Clusters
 from meta_eval.stats import Interval
 from meta_eval.stats.clustered_mean import average_docs
 from meta_eval.stats.intervals import normal_quantile, t_quantile
-
-if TYPE_CHECKING:
-    from meta_eval.judge.pair import Clusters
 
 Runs = Sequence[Sequence[DocResult]]
 

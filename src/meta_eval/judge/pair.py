@@ -8,49 +8,37 @@ are averaged doc by doc.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from meta_eval import stats
 from meta_eval.base.thresholds import SAME_VERDICT
 from meta_eval.harness.doc_results import COUNTED, LOWER_IS_BETTER, DocResult, FilterResult, MetricValue
 from meta_eval.harness.sample_parser import read_recorded_verdicts, restore_recorded_docs
-from meta_eval.harness.scores import ScoredRun, Scores, compute_scores, leaves_unit_interval, list_metric_keys
+from meta_eval.harness.scores import ScoredRun, compute_scores, leaves_unit_interval, list_metric_keys
+from meta_eval.judge.alarm_kinds import RaisedAlarm
+from meta_eval.judge.decision import SampleSource, TaskDecision
+from meta_eval.judge.doc_pairs import (
+    ChangedAnswers,
+    Clusters,
+    FilterDrop,
+    GradedTwice,
+    Key,
+    LackingAnswers,
+    RunPair,
+    TimedLosses,
+    make_number_key,
+    make_prompt_key,
+    make_question_key,
+    pair_docs,
+)
 from meta_eval.stats import Drop
 
 if TYPE_CHECKING:
     from meta_eval.harness.lm_eval_run import TaskRun
-    from meta_eval.judge.changed_answers import ChangedAnswers
-    from meta_eval.judge.decision import RaisedAlarm, SampleSource, TaskDecision
-    from meta_eval.judge.grader_change import GradedTwice
-    from meta_eval.judge.pair_alarms import FilterDrop, TimedLosses
-    from meta_eval.judge.read_docs import LackingAnswers
     from meta_eval.pack.baseline import Baseline
     from meta_eval.pack.manifest import TaskEntry
-
-Key = Callable[[DocResult], Hashable]
-# The cluster of each of some docs; None if they are independent.
-Clusters = Callable[[Sequence[DocResult]], Sequence[Hashable] | None]
-
-
-class RunPair(NamedTuple):
-    """A baseline and a candidate over the same docs, in one order."""
-
-    baseline: ScoredRun
-    candidate: ScoredRun
-
-    @property
-    def docs(self) -> Sequence[DocResult]:
-        """Those of the candidate."""
-        return self.candidate.docs
-
-
-class ScorePair(NamedTuple):
-    """The scores of both in one metric."""
-
-    baseline: Scores
-    candidate: Scores
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,8 +181,6 @@ class TaskPair:
     @property
     def shown(self) -> TaskDecision:
         """What a report shows of a task that was measured."""
-        from meta_eval.judge.decision import TaskDecision
-
         return self.figures or TaskDecision(self.name)
 
     def pair_docs_of_run(self, run: int) -> list[tuple[DocResult, DocResult]]:
@@ -284,49 +270,6 @@ def _keep_common_docs(runs: Sequence[Sequence[DocResult]]) -> list[list[DocResul
     return [[docs[number] for number in common] for docs in by_number]
 
 
-def pair_docs(baseline: ScoredRun, candidate: ScoredRun, *keys: Key) -> RunPair:
-    """The docs that both have, in one order: docs with the same key, by the first key that finds one.
-
-    Of several docs with one key the first goes with the first, and so on.
-    """
-    matches: dict[int, int] = {}
-    left = list(range(len(candidate.docs)))
-    for key in keys:
-        waiting: dict[Hashable, list[int]] = {}
-        for place in reversed(left):
-            waiting.setdefault(key(candidate.docs[place]), []).append(place)
-        for place, doc in enumerate(baseline.docs):
-            if place not in matches and (same := waiting.get(key(doc))):
-                matches[place] = same.pop()
-        left = [place for places in waiting.values() for place in reversed(places)]
-    pairs = sorted(matches.items())
-    places, candidate_places = [place for place, _ in pairs], [place for _, place in pairs]
-    return RunPair(baseline.select_docs(places), candidate.select_docs(candidate_places))
-
-
-def measure_drop(
-    pair: RunPair, metric_key: str, clusters: Callable[[Sequence[DocResult]], Sequence[Hashable] | None] | None = None
-) -> stats.Drop | None:
-    """The drop from the baseline to the candidate in one metric; None unless both have it, of the same docs."""
-    scores = pair_scores(pair, metric_key)
-    if scores is None:
-        return None
-    names = clusters([pair.candidate.docs[place] for place in scores.candidate.doc_indices]) if clusters else None
-    drop = stats.paired_drop(
-        scores.baseline.paired_contributions, scores.candidate.paired_contributions, scores.candidate.labels, names
-    )
-    return drop.invert() if scores.candidate.lower_is_better else drop
-
-
-def pair_scores(pair: RunPair, metric_key: str) -> ScorePair | None:
-    """The scores of both in one metric; None unless both have them, of the same docs."""
-    baseline, candidate = pair.baseline.scores(metric_key), pair.candidate.scores(metric_key)
-    if baseline is None or candidate is None:
-        return None
-    same = baseline.averaging == candidate.averaging and baseline.doc_indices == candidate.doc_indices
-    return ScorePair(baseline, candidate) if same else None
-
-
 def read_verdict_run(
     docs: Sequence[DocResult],
     metric_key: str,
@@ -363,18 +306,6 @@ def _match_shape(candidate: MetricValue, recorded: float) -> MetricValue:
     if isinstance(candidate, tuple) and len(candidate) == 2 and isinstance(candidate[1], float):
         return (candidate[0], _match_shape(candidate[1], recorded))  # type: ignore[return-value]
     return candidate if isinstance(candidate, float) and abs(candidate - recorded) <= SAME_VERDICT else recorded
-
-
-def make_number_key(doc: DocResult) -> Hashable:
-    return doc.doc_id, doc.question_hash
-
-
-def make_question_key(doc: DocResult) -> Hashable:
-    return doc.question_hash, doc.gold
-
-
-def make_prompt_key(doc: DocResult) -> Hashable:
-    return doc.question_hash, doc.gold, doc.prompt_hashes
 
 
 def _make_content_key(baseline: ScoredRun, candidate: ScoredRun) -> Key:
@@ -430,8 +361,6 @@ def _iterate_fraction_metrics(result: TaskRun) -> Iterator[str]:
 
 def find_samples(pair: TaskPair, metric_key: str) -> SampleSource:
     """Where the samples of a task are."""
-    from meta_eval.judge.decision import SampleSource
-
     recorded = pair.regraded_answers or pair.recorded_verdicts
     recorded_scores = recorded.scores_of_run(0, metric_key) if recorded else None
     verdicts: dict[Hashable, float] = {}

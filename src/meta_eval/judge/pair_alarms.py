@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from meta_eval import stats
 from meta_eval.base.thresholds import (
@@ -24,8 +23,9 @@ from meta_eval.harness.doc_results import DocResult
 from meta_eval.harness.lm_eval_run import Run, TaskRun
 from meta_eval.harness.provenance import Provenance
 from meta_eval.harness.scores import compute_scores
-from meta_eval.judge.decision import AlarmOccurrence, EngineNoise, Flips, RaisedAlarm
-from meta_eval.judge.pair import Clusters, RunPair, pair_scores
+from meta_eval.judge.alarm_kinds import AlarmOccurrence, RaisedAlarm
+from meta_eval.judge.decision import EngineNoise, Flips
+from meta_eval.judge.doc_pairs import Clusters, FilterDrop, RunPair, TimedLosses, pair_scores
 
 # Model arguments that say which weights run.
 _OF_WEIGHTS = re.compile(r"lora|adapter|peft|quant|bnb|load_in_\d+bit|gguf|delta|revision|^dtype$", re.IGNORECASE)
@@ -83,30 +83,6 @@ def _describe_claim(a: Provenance, b: Provenance) -> str | None:
         if len({"" if value.lower() in _DEFAULTS else value for value in values}) > 1:
             return f"{a.model} with {name}: {values[0] or 'none'} in A and {values[1] or 'none'} in B"
     return None
-
-
-@dataclass(frozen=True, slots=True)
-class FilterDrop:
-    """The drop of a task by another filter than the verdict's."""
-
-    name: str
-    """The filter."""
-
-    value: float
-    """Its drop."""
-
-    verdict: str
-    """The verdict's filter."""
-
-    verdict_value: float
-    """The drop by that filter."""
-
-    p: float
-    """Two-sided p value of no difference between the two, doc by doc."""
-
-    def is_far(self, margin: float) -> bool:
-        """Whether the two differ in sign, or by more than the margin."""
-        return abs(self.value - self.verdict_value) > margin or self.value * self.verdict_value < 0
 
 
 def compute_filter_drops(
@@ -174,17 +150,6 @@ def _change(drop: float) -> str:
     if abs(drop) < ZERO_POINTS:
         return "did not change"
     return f"{'lost' if drop > 0 else 'gained'} {100 * abs(drop):.1f} points"
-
-
-@dataclass(frozen=True, slots=True)
-class TimedLosses:
-    """Losses from early to late answers."""
-
-    second: Sequence[float] = ()
-    """For each doc or cluster with a second answer, its loss against the first."""
-
-    by_place: Sequence[tuple[int, float]] = field(default_factory=tuple)
-    """For each doc or cluster, its place in the random order, and its loss against the baseline."""
 
 
 def measure_noise(result: TaskRun, flips: Flips | None, clusters: Clusters) -> tuple[EngineNoise, list[float]] | None:

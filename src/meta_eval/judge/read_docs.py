@@ -11,36 +11,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from meta_eval import stats
 from meta_eval.base.thresholds import ALPHA
 from meta_eval.harness.doc_results import DocResult
 from meta_eval.harness.scores import ScoredRun
-from meta_eval.judge.gate import is_unextracted
-from meta_eval.judge.pair import Clusters, RunPair, TaskPair, pair_scores
+from meta_eval.judge.alarm_kinds import is_unextracted
+from meta_eval.judge.doc_pairs import Clusters, Lack, LackingAnswers, RunPair, pair_scores
+from meta_eval.judge.pair import TaskPair
 from meta_eval.stats.clustered_mean import average_docs
 
-Lack = Literal["empty", "cut", "not read"]
-
 _KINDS: tuple[Lack, ...] = ("empty", "cut", "not read")
-
-
-@dataclass(frozen=True, slots=True)
-class LackingAnswers:
-    """How many answers of a task lack something on each side."""
-
-    kind: Lack
-    """What they are: empty, cut, or not read by the filter of the verdict. An empty answer is none of the others; one
-    that was cut before the end of its reasoning is cut."""
-
-    baseline: tuple[float, ...]
-    candidate: tuple[float, ...]
-    """Of each paired doc that has the metric the share of its runs."""
-
-    more: stats.Drop
-    """How much more often it is so of the candidate, weighted like the drop."""
 
 
 class ReadDrop(NamedTuple):

@@ -32,8 +32,8 @@ from meta_eval.harness.doc_results import DocResult
 from meta_eval.harness.lm_eval_run import Run, TaskRun
 from meta_eval.harness.provenance import AnswerOrigins, Provenance, count_names
 from meta_eval.harness.scores import ScoredRun
+from meta_eval.judge.alarm_kinds import AlarmOccurrence, DocsAbove, RaisedAlarm
 from meta_eval.judge.alarms import INVALID, OF_DOCS, list_doc_rules
-from meta_eval.judge.decision import AlarmOccurrence, DocsAbove, RaisedAlarm
 from meta_eval.pack.backends.base import AddedBos, UnknownBackendError
 from meta_eval.pack.backends.registry import find_backend
 from meta_eval.pack.manifest import TaskEntry

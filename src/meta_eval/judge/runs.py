@@ -23,12 +23,14 @@ from meta_eval.harness.compared_settings import describe_changes
 from meta_eval.harness.doc_results import DocResult, ResultsError, find_shared_questions
 from meta_eval.harness.lm_eval_run import Run, TaskRun, find_disputed_metrics, refuse_without_samples
 from meta_eval.harness.provenance import AS_MULTITURN, Provenance
+from meta_eval.judge.alarm_kinds import AlarmOccurrence, RaisedAlarm
 from meta_eval.judge.alarms import INVALID, find_caveats, find_vetoes, group_alarms
 from meta_eval.judge.caps import note_low_caps
 from meta_eval.judge.changed_answers import raise_changed
 from meta_eval.judge.cut_answers import raise_cut_more
 from meta_eval.judge.decide import Decision, RunDecision, decide_outcome
-from meta_eval.judge.decision import LEFT_OUT, RUN_A, AlarmOccurrence, RaisedAlarm
+from meta_eval.judge.decision import LEFT_OUT, RUN_A
+from meta_eval.judge.doc_pairs import LackingAnswers, RunPair
 from meta_eval.judge.drop_breakdown import break_down_mean_drop, break_down_regraded_drop
 from meta_eval.judge.drops import is_share, measure_read_docs, measure_task
 from meta_eval.judge.further_runs import advise_second_run
@@ -49,19 +51,13 @@ from meta_eval.judge.harness_alignment import (
     name_harness,
 )
 from meta_eval.judge.own_unit import decide_own_units, explain_scales
-from meta_eval.judge.pair import (
-    RunPair,
-    TaskPair,
-    find_verdict_metric,
-    list_fraction_metrics,
-    pair_task,
-)
+from meta_eval.judge.pair import TaskPair, find_verdict_metric, list_fraction_metrics, pair_task
 from meta_eval.judge.pair_alarms import (
     find_disagreements,
     find_drift,
     find_same_answers,
 )
-from meta_eval.judge.read_docs import LackingAnswers, ReadDrop, describe_read_drop, find_differing
+from meta_eval.judge.read_docs import ReadDrop, describe_read_drop, find_differing
 from meta_eval.judge.run_alarms import find_faults, find_run_origins, find_two_bos, has_fixed_order
 from meta_eval.judge.score_pair import is_score_alone, pair_scores_alone
 from meta_eval.judge.shared_texts import cluster_shared_texts, find_uncounted_texts, note_shared_texts

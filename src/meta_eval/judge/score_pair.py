@@ -12,7 +12,8 @@ from meta_eval import stats
 from meta_eval.harness.lm_eval_run import TaskRun
 from meta_eval.harness.output_index import has_packed_samples
 from meta_eval.harness.results_file import Aggregate
-from meta_eval.judge.decision import RUN_A, AlarmOccurrence, TaskDecision
+from meta_eval.judge.alarm_kinds import AlarmOccurrence
+from meta_eval.judge.decision import RUN_A, TaskDecision
 from meta_eval.judge.gate import GateTask
 from meta_eval.judge.pair import TaskPair
 

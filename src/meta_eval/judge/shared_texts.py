@@ -12,7 +12,7 @@ from meta_eval.harness.clusters import make_given_key, name_clusters
 from meta_eval.harness.doc_results import DocResult
 from meta_eval.harness.lm_eval_run import Run, TaskRun
 from meta_eval.harness.shared_texts import SharedTexts, TextCounts, choose_cluster_field, list_uncounted
-from meta_eval.judge.decision import AlarmOccurrence, RaisedAlarm
+from meta_eval.judge.alarm_kinds import AlarmOccurrence, RaisedAlarm
 from meta_eval.judge.gate import Gate
 
 

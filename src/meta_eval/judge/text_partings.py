@@ -18,7 +18,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import zip_longest
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -138,6 +138,8 @@ class TextFigures:
 
     changed_interval: Interval
     """The interval of the share of docs whose texts part at a change."""
+
+    json_also: ClassVar = ("not_measured", "near_tie_share")
 
     @property
     def not_measured(self) -> int:

@@ -16,13 +16,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from meta_eval import stats
 from meta_eval.base.display import one_line, plural
 from meta_eval.base.errors import UserError
 from meta_eval.base.pack_names import join_names
+from meta_eval.base.plain_data import make_plain, written
 from meta_eval.base.thresholds import LEVEL_TEXT
 from meta_eval.judge.decide import INVALID, find_worst_code
 from meta_eval.reports import text
@@ -32,7 +33,8 @@ from meta_eval.reports.task_tables import describe_run_effect
 from meta_eval.stats import Drop, Interval
 
 if TYPE_CHECKING:
-    from meta_eval.judge.decision import Alarm, TaskDecision
+    from meta_eval.judge.alarm_kinds import Alarm
+    from meta_eval.judge.decision import TaskDecision
     from meta_eval.reports.document import RunProvenance
     from meta_eval.reports.report import Report
 
@@ -60,11 +62,13 @@ class Candidate:
     name: str
     """Its name in tables."""
 
-    report: Report | None
+    report: Report | None = field(metadata=written(lambda report: report and report.to_json()))
     """Its report; None if it could not be compared."""
 
-    error: UserError | None = None
+    error: UserError | None = field(default=None, metadata=written(lambda error: error and str(error)))
     """Why it could not be; None with a report."""
+
+    json_also: ClassVar = ("outcome",)
 
     @property
     def outcome(self) -> str:
@@ -114,6 +118,8 @@ class CandidatesReport:
 
     notes: tuple[str, ...] = ()
     """What the reader must know of the files that were read."""
+
+    json_also: ClassVar = ("summary", "exit_code")
 
     @property
     def compared(self) -> list[tuple[str, Report]]:
@@ -174,18 +180,9 @@ class CandidatesReport:
         """The whole as plain JSON data; scores, drops and bounds are from 0 to 1."""
         ranking = rank_runs(self)
         return {
-            "schema_version": SCHEMA_VERSION, "document_type": "candidates", "summary": self.summary,
-            "baseline": self.baseline,
-            "candidates": [
-                {
-                    "name": candidate.name, "outcome": candidate.outcome,
-                    "error": None if candidate.error is None else str(candidate.error),
-                    "report": None if candidate.report is None else candidate.report.to_json(),
-                }
-                for candidate in self.candidates
-            ],
-            "places": [dataclasses.asdict(place) for place in ranking.places], "places_tasks": list(ranking.tasks),
-            "notes": [*self.notes, *ranking.notes], "exit_code": self.exit_code,
+            "schema_version": SCHEMA_VERSION, "document_type": "candidates", **make_plain(self),
+            "places": make_plain(ranking.places), "places_tasks": list(ranking.tasks),
+            "notes": [*self.notes, *ranking.notes],
         }  # fmt: skip
 
 

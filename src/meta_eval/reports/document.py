@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from meta_eval.judge.decision import Alarm, TaskDecision
+from meta_eval.base.plain_data import HIDDEN, make_plain, written
+from meta_eval.judge.alarm_kinds import Alarm
+from meta_eval.judge.decision import TaskDecision
 from meta_eval.reports.text import NONE
 from meta_eval.stats import Interval
 
@@ -178,12 +179,8 @@ class Table(Generic[S]):
         }
 
     def _row(self, row: Row[S]) -> dict[str, Any]:
-        cells = {column.key: _plain(column.value(row.subject)) for column in self.columns}
+        cells = {column.key: make_plain(column.value(row.subject)) for column in self.columns}
         return {"name": row.name, "part": row.part, "outcome": row.outcome, "whole": row.whole, "cells": cells}
-
-
-def _plain(value: CellValue) -> Any:
-    return dataclasses.asdict(value) if isinstance(value, Interval) else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,10 +303,10 @@ class RunProvenance:
 
     label: str
     model: str
-    provenance: tuple[tuple[str, str], ...]
+    provenance: tuple[tuple[str, str], ...] = field(metadata=written(dict))
     folder: str | None = None
-    seconds: float | None = None
-    cost: float | None = None
+    seconds: float | None = field(default=None, metadata=HIDDEN)
+    cost: float | None = field(default=None, metadata=HIDDEN)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from meta_eval.base.version import __version__
-from meta_eval.judge.decision import Alarm
+from meta_eval.judge.alarm_kinds import Alarm
 from meta_eval.reports import text
 from meta_eval.reports.document import Block, Cell, Column, Document, Figure, Item, Listing, Row, Section, Table
 

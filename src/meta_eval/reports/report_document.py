@@ -57,7 +57,7 @@ def _facts(decision: Decision) -> Iterator[Fact]:
     if decision.mean is None:
         return
     tasks = len(decision.tasks)
-    name = task_tables.MEANS[decision.weighting] if tasks > 1 else "mean"
+    name = task_tables.MEANS[decision.weights] if tasks > 1 else "mean"
     yield Fact(f"{name} drop of {text.count_tasks(decision)}", text.format_drop(decision.mean.value), "points")
     yield Fact(f"{LEVEL_TEXT} interval", text.format_drop_interval(decision.interval))
     yield Fact("margin", text.format_percent(decision.margin))

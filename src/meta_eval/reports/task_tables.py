@@ -67,7 +67,7 @@ def make_drop_table(report: ReportData) -> Table[DropRow]:
         replace(_detectable_drop(), headings={"terminal": ""} if comparing else {}),
         Column(
             "weight", "weight", _of_task(lambda task: task.weight), text.format_weight,
-            f"the task's share of the {MEANS[report.decision.weighting]}",
+            f"the task's share of the {MEANS[report.decision.weights]}",
         ),
     )  # fmt: skip
     judged = [task for task in report.tasks if not task.is_left_out]
@@ -114,8 +114,8 @@ def _means(decision: Decision, tasks: int) -> Iterator[Row[DropRow]]:
         return
     if mean := decision.mean:
         subject = DropRow(mean.docs, mean, decision.interval)
-        yield Row(MEANS[decision.weighting], subject, decision.outcome, whole=True)
-    if (equal := decision.unweighted_mean) and decision.weighting != "equal":
+        yield Row(MEANS[decision.weights], subject, decision.outcome, whole=True)
+    if (equal := decision.unweighted_mean) and decision.weights != "equal":
         yield Row(MEANS["equal"], DropRow(equal.docs, equal, decision.unweighted_interval), whole=True)
 
 
@@ -148,8 +148,8 @@ def describe_run_effect(decision: Decision) -> str:
 
 def describe_weights(decision: Decision) -> str:
     """The mean that decides, and how it weighs tasks."""
-    more = ", in which a task with more docs counts more" if decision.weighting == "precision" else ""
-    return MEANS[decision.weighting] + more
+    more = ", in which a task with more docs counts more" if decision.weights == "precision" else ""
+    return MEANS[decision.weights] + more
 
 
 def _has_margins(decision: Decision) -> bool:
@@ -280,9 +280,9 @@ def figure_mean_table(report: ReportData) -> Table[TaskDecision]:
         Column(f"{side}_{figure.key}", f"{figure.heading}, {name}", _mean(side, figure.key), _format(figure))
         for figure in FIGURES
         for side, name in zip(("baseline", "candidate"), names, strict=True)
-        if any(figure.key in getattr(task, f"{side}_figures") for task in report.tasks)
+        if any(figure.key in task.figures[side] for task in report.tasks)
     )
-    rows = tuple(Row(task.name, task, samples=True) for task in report.tasks if task.candidate_figures)
+    rows = tuple(Row(task.name, task, samples=True) for task in report.tasks if task.figures["candidate"])
     present = {column.key.partition("_")[2] for column in columns}
     legend = "; ".join(f"{figure.heading}: {figure.legend}" for figure in FIGURES if figure.key in present)
     return Table("answers", "What answers are like", columns, rows, f"{legend[:1].upper()}{legend[1:]}.")
@@ -293,7 +293,7 @@ def _format(figure: DocFigure) -> Callable[[float], str]:
 
 
 def _mean(side: str, key: str) -> Callable[[TaskDecision], CellValue]:
-    return lambda task: getattr(task, f"{side}_figures").get(key)
+    return lambda task: task.figures[side].get(key)
 
 
 # Doc by doc

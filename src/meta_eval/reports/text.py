@@ -12,8 +12,9 @@ from meta_eval.base.pack_names import join_names
 from meta_eval.base.thresholds import LEVEL_TEXT, NAMED
 
 if TYPE_CHECKING:
+    from meta_eval.judge.alarm_kinds import Alarm
     from meta_eval.judge.decide import Decision
-    from meta_eval.judge.decision import Alarm, CutSummary, EngineNoise, LmEvalAverage, RepeatPlan, Score, TaskDecision
+    from meta_eval.judge.decision import CutSummary, EngineNoise, LmEvalAverage, RepeatPlan, Score, TaskDecision
     from meta_eval.stats import Interval
 
 MINUS = "\N{MINUS SIGN}"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar
 
 from meta_eval.base.display import plural
+from meta_eval.base.plain_data import HIDDEN, make_plain, written
 from meta_eval.base.thresholds import LEVEL_TEXT, NEAR_TIE_NATS
 from meta_eval.judge.decide import SAMENESS_CODES
 from meta_eval.judge.text_partings import Parting, TextComparison, TextFigures
@@ -36,17 +36,17 @@ SHOWN = 20
 class TextsReport:
     """What views read."""
 
-    a: RunProvenance
-    b: RunProvenance
+    a: RunProvenance = field(metadata=written(asdict))
+    b: RunProvenance = field(metadata=written(asdict))
     """Where the runs come from."""
 
-    comparison: TextComparison
+    comparison: TextComparison = field(metadata=written(make_plain, spread=True))
     """The comparison."""
 
     unit: str
     """``token``, or ``character`` without a tokenizer."""
 
-    decode: Callable[[list[int]], str]
+    decode: Callable[[list[int]], str] = field(metadata=HIDDEN)
     """Makes a text of ids, as `Parting` has them."""
 
     notes: tuple[str, ...] = ()
@@ -54,6 +54,8 @@ class TextsReport:
 
     exit_follows_decision: bool = False
     """Whether the exit code follows the outcome."""
+
+    json_also: ClassVar = ("summary", "exit_code")
 
     @property
     def summary(self) -> str:
@@ -77,43 +79,25 @@ class TextsReport:
 
     def to_json(self) -> dict[str, Any]:
         """The whole as plain JSON data, with both tokens of each parting; shares from 0 to 1, nats."""
-        return {
+        plain: dict[str, Any] = {
             "schema_version": SCHEMA_VERSION,
             "document_type": "texts",
-            "summary": self.summary,
-            "outcome": self.comparison.outcome,
-            "reason": self.comparison.reason,
-            "a": dataclasses.asdict(self.a),
-            "b": dataclasses.asdict(self.b),
-            "unit": self.unit,
             "near_tie_nats": NEAR_TIE_NATS,
-            "figures": [_figure_json(figures) for figures in self.comparison.figures],
-            "partings": [self._parting_json(parting) for parting in self.comparison.partings],
-            "notes": list(self.notes),
-            "exit_follows_decision": self.exit_follows_decision,
-            "exit_code": self.exit_code,
+            **make_plain(self),
         }
+        for parting, found in zip(plain["partings"], self.comparison.partings, strict=True):
+            tokens = {side: parting[side] for side in ("token_a", "token_b") if parting[side] is not None}
+            parting |= {side: self.decode([token]) for side, token in tokens.items()}
+            parting["before"] = self.describe_context(found)
+        return plain
 
     def describe_token(self, token: int | None) -> str:
         """A token as text; the end of a text in words."""
         return "end of text" if token is None else self.decode([token])
 
-    def _parting_json(self, parting: Parting) -> dict[str, Any]:
-        fields = {field.name: getattr(parting, field.name) for field in dataclasses.fields(parting)}
-        tokens = {
-            side: None if fields[side] is None else self.decode([fields[side]]) for side in ("token_a", "token_b")
-        }
-        return {**fields, **tokens, "before": self.describe_context(parting)}
-
     def describe_context(self, parting: Parting) -> str:
         """The end of what both texts share."""
         return self.decode(list(parting.before[-40:]))[-60:]
-
-
-def _figure_json(figures: TextFigures) -> dict[str, Any]:
-    tree = dataclasses.asdict(figures)
-    tree["first"]["survival"] = {str(step): share for step, share in figures.first.survival.items()}
-    return {**tree, "not_measured": figures.not_measured, "near_tie_share": figures.near_tie_share}
 
 
 def _verdict(report: TextsReport) -> Verdict:

@@ -25,9 +25,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
+from meta_eval.base.plain_data import written
 from meta_eval.base.thresholds import SAME_VALUE
 from meta_eval.stats.clustered_mean import average_docs
 from meta_eval.stats.drop import Drop, mean_drop, paired_drop
@@ -46,20 +47,23 @@ class DropPart:
     interval: Interval
 
 
+_PART = written(lambda drop: DropPart(drop.value, drop.interval()) if isinstance(drop, Drop) else drop)
+
+
 @dataclass(frozen=True, slots=True)
 class DropBreakdown:
     """A drop, split into the parts of the grader, the model and the prompts."""
 
-    total: Drop
+    total: Drop = field(metadata=_PART)
     """The drop from the record to the run."""
 
-    grader: Drop
+    grader: Drop = field(metadata=_PART)
     """The drop from the record to today's verdicts on the same answers."""
 
-    rest: Drop
+    rest: Drop = field(metadata=_PART)
     """The drop from these to the run: model and prompts together."""
 
-    model: Drop | None
+    model: Drop | None = field(metadata=_PART)
     """The drop on docs with the recorded prompt; None if there are none."""
 
     prompts: DropPart | None

@@ -34,7 +34,7 @@ import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from meta_eval.base.thresholds import ALPHA, LEVEL, POWER, ROUNDING, WHOLE_CHANGE, Weighting
 from meta_eval.stats.clustered_mean import add_up, average_docs, number_names
@@ -96,6 +96,8 @@ class Drop:
     small_won: float = 0.0
     small_variance: float = 0.0
     """The part of small changes in ``lost``, ``won`` and ``variance``."""
+
+    json_only: ClassVar = ("value", "interval", "has_run_effect", "baseline", "candidate")
 
     @property
     def value(self) -> float:

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from meta_eval import stats
 from meta_eval.base.thresholds import LEVEL
@@ -32,6 +32,8 @@ class Verdicts:
 
     won: int
     """Wrong alone and right under load."""
+
+    json_also: ClassVar = ("drop", "interval")
 
     @property
     def p(self) -> float:
@@ -82,6 +84,8 @@ class Counts:
 
     shared: int = 0
     """Answers with text of another request in flight, which chance may explain."""
+
+    json_also: ClassVar = ("interval",)
 
     @property
     def parting(self) -> float:

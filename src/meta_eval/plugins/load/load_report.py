@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from meta_eval.base.plain_data import make_plain
 from meta_eval.plugins.load.level_decision import Counts, Outcome, Verdicts
 from meta_eval.plugins.load.load_build import SCHEMA_VERSION, Found, Level, Shown
 from meta_eval.plugins.load.load_plot import draw_load_plot
@@ -78,30 +78,16 @@ class LoadReport:
             "outcome": self.outcome,
             "model": found.model,
             "engine": found.engine,
-            "alone_again": dataclasses.asdict(found.alone),
-            "levels": [_write_level(level) for level in found.levels],
+            "alone_again": make_plain(found.alone),
+            "levels": make_plain(found.levels),
             "corrupted": [
-                {"level": shown.level, **dataclasses.asdict(shown.seen), "alone": shown.alone, "loaded": shown.loaded}
+                {"level": shown.level, **make_plain(shown.seen), "alone": shown.alone, "loaded": shown.loaded}
                 for shown in found.shown
             ],
             "near_tie_nats": found.limit,
             "notes": list(found.notes),
             "exit_code": self.exit_code,
         }
-
-
-def _write_level(level: Level) -> dict[str, Any]:
-    tree = {field.name: getattr(level, field.name) for field in dataclasses.fields(level)}
-    verdicts = level.verdicts
-    return {
-        **tree,
-        "counts": {**dataclasses.asdict(level.counts), "interval": dataclasses.asdict(level.counts.interval)},
-        "verdicts": None if verdicts is None else {
-            **dataclasses.asdict(verdicts), "drop": verdicts.drop, "interval": dataclasses.asdict(verdicts.interval),
-        },
-        "decision": dataclasses.asdict(level.decision),
-        "traffic": dict(level.traffic),
-    }  # fmt: skip
 
 
 def _make_verdict(report: LoadReport) -> Verdict:

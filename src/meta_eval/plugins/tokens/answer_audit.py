@@ -21,12 +21,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import dataclass, field
+from typing import ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from meta_eval.base.plain_data import written
 from meta_eval.judge.decide import Sameness
 from meta_eval.plugins.tokens.answer_scores import TEMPERATURES, Numbers, ScoredDoc, weigh_docs
 from meta_eval.plugins.tokens.thresholds import (
@@ -66,7 +67,7 @@ class AnswerFigures:
     is_greedy: bool
     """Whether they were to be generated greedily."""
 
-    score: Mean
+    score: Mean = field(metadata=written(lambda score: score.value))
     """The mean score, nats a token or a share of probability."""
 
     interval: Interval | None
@@ -90,6 +91,8 @@ class AnswerFigures:
 
     unfit_interval: Interval
     """Its interval at `FIDELITY_LEVEL`."""
+
+    json_also: ClassVar = ("docs", "tokens")
 
     @property
     def docs(self) -> int:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
-from typing import Any
+from typing import Any, ClassVar
 
+from meta_eval.base.plain_data import HIDDEN, make_plain
 from meta_eval.judge.decide import SAMENESS_CODES, Sameness
 from meta_eval.plugins.tokens.answer_audit import AnswerFigures, GroupVerdict, find_outcome
 from meta_eval.plugins.tokens.answer_scores import TEMPERATURES
@@ -62,8 +62,10 @@ class AuditReport:
     exit_follows_decision: bool = False
     """Whether the exit code follows the outcome."""
 
-    answers: str = ""
+    answers: str = field(default="", metadata=HIDDEN)
     """Where the answers are from: their file, or the record."""
+
+    json_also: ClassVar = ("outcome", "summary", "exit_code")
 
     @property
     def outcome(self) -> Sameness:
@@ -97,35 +99,7 @@ class AuditReport:
 
     def to_json(self) -> dict[str, Any]:
         """The whole as plain JSON data; shares from 0 to 1, nats a token."""
-        plain = {name: getattr(self, name) for name in ("endpoint", "trusted", "engine", "table", "noise")}
-        return {
-            "schema_version": SCHEMA_VERSION,
-            "document_type": "audit",
-            "summary": self.summary,
-            "outcome": self.outcome,
-            **plain,
-            "verdicts": [_write_verdict(verdict) for verdict in self.verdicts],
-            "causes": [dataclasses.asdict(cause) for cause in self.causes],
-            "prompts": None if self.prompts is None else dataclasses.asdict(self.prompts),
-            "notes": list(self.notes),
-            "exit_follows_decision": self.exit_follows_decision,
-            "exit_code": self.exit_code,
-        }
-
-
-def _write_verdict(verdict: GroupVerdict) -> dict[str, Any]:
-    tree = dataclasses.asdict(verdict)
-    return {
-        **tree,
-        "figures": _write_figures(verdict.figures),
-        "tasks": [_write_figures(task) for task in verdict.tasks],
-        "lengths": [_write_figures(task) for task in verdict.lengths],
-    }
-
-
-def _write_figures(figures: AnswerFigures) -> dict[str, Any]:
-    tree = dataclasses.asdict(figures)
-    return {**tree, "score": figures.score.value, "docs": figures.docs, "tokens": figures.tokens}
+        return {"schema_version": SCHEMA_VERSION, "document_type": "audit", **make_plain(self)}
 
 
 def make_audit_document(report: AuditReport) -> Document:

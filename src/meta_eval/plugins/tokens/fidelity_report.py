@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from meta_eval.base.plain_data import HIDDEN, make_plain
+from meta_eval.judge.alarm_kinds import Alarm
 from meta_eval.judge.decide import SAMENESS_CODES
-from meta_eval.judge.decision import Alarm
 from meta_eval.plugins.tokens import fidelity_tables
 from meta_eval.plugins.tokens import fidelity_text as write
 from meta_eval.plugins.tokens.fidelity_figures import draw_distance_plot, make_survival
@@ -100,7 +99,7 @@ class FidelityReport:
     is_noise: bool = False
     """Whether this table is itself the second one of its baseline, so that it shows the noise."""
 
-    baseline_figures: tuple[Figures, ...] = ()
+    baseline_figures: tuple[Figures, ...] = field(default=(), metadata=HIDDEN)
     """The same of the baseline; empty without a baseline."""
 
     comparison: TableComparison | None = None
@@ -112,20 +111,22 @@ class FidelityReport:
     finding: Finding | None = None
     """What sets the copy apart; None for nothing."""
 
-    answers: tuple[AnswerTokens, ...] = ()
+    answers: tuple[AnswerTokens, ...] = field(default=(), metadata=HIDDEN)
     """Some answers token by token, the farthest first."""
 
-    changes: tuple[Change, ...] = ()
+    changes: tuple[Change, ...] = field(default=(), metadata=HIDDEN)
     """Some positions whose likeliest token changed."""
 
     notes: tuple[str, ...] = ()
     """What must be known of the tables."""
 
-    tokenizer: bool = True
+    tokenizer: bool = field(default=True, metadata=HIDDEN)
     """Whether texts could be shown."""
 
     exit_follows_decision: bool = False
     """Whether the exit code follows the outcome."""
+
+    json_also: ClassVar = ("summary", "outcome", "exit_code")
 
     @property
     def title(self) -> str:
@@ -166,36 +167,7 @@ class FidelityReport:
 
     def to_json(self) -> dict[str, Any]:
         """The whole as plain JSON data, without the texts of answers; shares from 0 to 1, nats."""
-        return {
-            "schema_version": SCHEMA_VERSION,
-            "document_type": "fidelity",
-            "summary": self.summary,
-            **{name: getattr(self, name) for name in ("model", "engine", "table", "baseline", "noise", "is_noise")},
-            "figures": [{**_plain(figure), "perplexity": _number(figure.perplexity)} for figure in self.figures],
-            "choices": [_plain(choice) for choice in self.choices],
-            "outcome": self.outcome,
-            "comparison": None if self.comparison is None else _plain(self.comparison),
-            "choice_comparison": None if self.choice_comparison is None else _plain(self.choice_comparison),
-            "finding": None if self.finding is None else _plain(self.finding),
-            "notes": list(self.notes),
-            "exit_follows_decision": self.exit_follows_decision,
-            "exit_code": self.exit_code,
-        }
-
-
-def _plain(data: Any) -> Any:
-    """Data for JSON: mappings with numbers as names get texts, and what is no number is none."""
-    if dataclasses.is_dataclass(data) and not isinstance(data, type):
-        return {attribute.name: _plain(getattr(data, attribute.name)) for attribute in dataclasses.fields(data)}
-    if isinstance(data, Mapping):
-        return {f"{name:g}" if isinstance(name, float) else str(name): _plain(value) for name, value in data.items()}
-    if isinstance(data, Sequence) and not isinstance(data, str):
-        return [_plain(value) for value in data]
-    return _number(data) if isinstance(data, float) else data
-
-
-def _number(number: float) -> float | None:
-    return number if math.isfinite(number) else None
+        return {"schema_version": SCHEMA_VERSION, "document_type": "fidelity", **make_plain(self)}
 
 
 def _runs(report: FidelityReport) -> Iterator[RunProvenance]:

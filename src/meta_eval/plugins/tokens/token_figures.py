@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,6 +91,8 @@ class Figures:
 
     kinds: tuple[TokenKindFigures, ...]
     """The kinds of tokens that occur."""
+
+    json_also: ClassVar = ("perplexity",)
 
     @property
     def perplexity(self) -> float:
