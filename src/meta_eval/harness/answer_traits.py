@@ -23,7 +23,7 @@ _MARKS = re.compile(r"[^\w\s]|\n")
 
 
 def _repeats(text: str) -> bool:
-    words, end = text[-_END:].split()[-_LAST_WORDS:], text[-_LAST_CHARACTERS:]
+    words, end = text[-_END:].rsplit(maxsplit=_LAST_WORDS)[-_LAST_WORDS:], text[-_LAST_CHARACTERS:]
     return (len(words) == _LAST_WORDS and len(set(words)) <= _FEW_WORDS) or (
         len(end) == _LAST_CHARACTERS and len(set(end)) <= _FEW_CHARACTERS
     )

@@ -77,7 +77,7 @@ def has_bad_perplexity(sample: Mapping[str, Any]) -> bool:
 
 
 def _weighted(value: Any) -> PerplexityParts | None:
-    if not isinstance(value, list | tuple) or len(value) != 2:
+    if not isinstance(value, (list, tuple)) or len(value) != 2:
         return None
     log_likelihood, weight = to_plain_number(value[0]), _number(value[1])
     try:
@@ -88,18 +88,17 @@ def _weighted(value: Any) -> PerplexityParts | None:
 
 
 def _value(value: Any) -> MetricValue | None:
-    if not isinstance(value, list | tuple) or not value:
+    if not isinstance(value, (list, tuple)) or not value:
         return _number(value)
+    first, second = (value[0], value[1]) if len(value) == 2 else (value[0], None)
+    if len(value) == 2 and (first is None or isinstance(first, str)):
+        score = _number(second)
+        return None if score is None else (first, score)
     if all(isinstance(flag, bool) for flag in value):
         return tuple(value)
-    if len(value) == 2:
-        first, second = value
-        if isinstance(first, list | tuple) and isinstance(second, list | tuple) and len(first) == len(second) > 0:
-            flags = (*first, *second)
-            return (tuple(first), tuple(second)) if all(isinstance(flag, bool) for flag in flags) else None
-        if first is None or isinstance(first, str):
-            score = _number(second)
-            return None if score is None else (first, score)
+    if isinstance(first, (list, tuple)) and isinstance(second, (list, tuple)) and len(first) == len(second) > 0:
+        flags = (*first, *second)
+        return (tuple(first), tuple(second)) if all(isinstance(flag, bool) for flag in flags) else None
     return None
 
 
