@@ -136,9 +136,7 @@ class LogRecord(Record):
         if not answers:
             raise DataError("holds no answer", hint="Use the log of a run that ended")
         metric = _find_main_metric(logged.answers)
-        docs = [
-            [answer for answer in some if not answer.fault and metric in (answer.metrics or {})] for some in answers
-        ]
+        docs = [[answer for answer in some if not answer.fault and metric in answer.metrics] for some in answers]
         graded = [some for some in docs if some]
         if metric is None or not graded:
             faults = [answer.fault for answer in logged.answers if answer.fault]
@@ -168,7 +166,7 @@ class LogRecord(Record):
                 shots=None if logged.shots is None else str(logged.shots),
             ),
             benchmark=logged.name,
-            specs=[f"{name},none" for name in dict.fromkeys(name for some in graded for name in some[0].metrics or ())],
+            specs=[f"{name},none" for name in dict.fromkeys(name for some in graded for name in some[0].metrics)],
             about=logged,
             grader=logged.grader,
             settings=logged.settings,
@@ -188,7 +186,7 @@ class LogRecord(Record):
         rows, warnings, scores = recorded.rows.rows, [], {}
         for metric, value in logged.scores.items():
             key = f"{_clean_metric(metric)},none"
-            values = [row.metrics[key] for row in rows if row.metrics and key in row.metrics]
+            values = [row.metrics[key] for row in rows if key in row.metrics]
             if not values:
                 continue
             tolerance = max(SAME_VALUE, logged.rounding)
@@ -293,11 +291,7 @@ def _list_other_means(metric: str, values: Sequence[float], logged: LoggedTask) 
         values: Its value of each doc.
         logged: The task.
     """
-    of_answers = [
-        answer.metrics[metric]
-        for answer in logged.answers
-        if answer.metrics and not answer.fault and metric in answer.metrics
-    ]
+    of_answers = [answer.metrics[metric] for answer in logged.answers if not answer.fault and metric in answer.metrics]
     count, without = len(logged.answers), len(logged.answers) - len(of_answers)
     if without:
         yield sum(of_answers) / count, f"{without} of {plural(count, 'answer')} without a verdict count as 0 in the log"
@@ -311,7 +305,7 @@ def _list_other_means(metric: str, values: Sequence[float], logged: LoggedTask) 
 
 def _find_main_metric(answers: Sequence[RecordedDoc]) -> str | None:
     """The metric that says whether an answer is right: the first of the answer with the most; None without any."""
-    verdicts = max((answer.metrics or {} for answer in answers if not answer.fault), key=len, default={})
+    verdicts = max((answer.metrics for answer in answers if not answer.fault), key=len, default={})
     return next(iter(verdicts), None)
 
 
@@ -346,11 +340,9 @@ def _clean_metric(name: str) -> str:
 def _join(answers: Sequence[RecordedDoc], metric: str) -> RecordedDoc:
     """The doc of some answers to it, with the verdicts that all of them have, the metric's first."""
     first, several = answers[0], len(answers) > 1
-    names = [name for name in first.metrics or {} if all(name in (answer.metrics or {}) for answer in answers)]
+    names = [name for name in first.metrics if all(name in answer.metrics for answer in answers)]
     names.sort(key=lambda name: name != metric)
-    values = {
-        f"{_clean_metric(name)},none": [float((answer.metrics or {})[name]) for answer in answers] for name in names
-    }
+    values = {f"{_clean_metric(name)},none": [float(answer.metrics[name]) for answer in answers] for name in names}
     shares = {key: some for key, some in values.items() if all(0 <= value <= 1 for value in some)}
     ends, tokens = [answer.finish_reason for answer in answers], [answer.completion_tokens for answer in answers]
     cut = next((end for end in ("length", "content_filter") if end in ends), None)
@@ -361,7 +353,7 @@ def _join(answers: Sequence[RecordedDoc], metric: str) -> RecordedDoc:
         first,
         doc={**first.doc},
         responses=[texts] if len(texts) == len(answers) else None,
-        metrics={key: mean(some) for key, some in values.items()} or None,
+        metrics={key: mean(some) for key, some in values.items()},
         finish_reason=cut or (None if None in ends else ends[0] if not several else "stop"),
         completion_tokens=sum(known_tokens) if len(known_tokens) == len(tokens) else None,
         extracted=tuple(extracted) if len(extracted) == len(answers) else None,
@@ -415,7 +407,7 @@ def _take_grader(recorded: RecordedTask, metric_key: str, is_chat: set[bool], lo
             format_chat_body(parse_json(row.prompt)["messages"])
         golds = [row.gold, *row.doc.pop("other_golds", ())]
         row.doc = {**row.doc, "query": row.prompt, "gold": row.gold, "golds": golds}
-    recorded_verdicts = [(row.metrics or {}).get(metric_key) for row in rows]
+    recorded_verdicts = [row.metrics.get(metric_key) for row in rows]
     matching = logged.matching.get(metric_key.removesuffix(",none"))
     graders: list[tuple[str, Mapping[str, Any]]] = [(_EXACT, {}), *([(_MATCH, matching)] if matching else [])]
     for spec, settings in graders:

@@ -63,8 +63,9 @@ class RecordedDoc:
     """The answers of each request: texts, pairs of log-likelihood and is-greedy, or numbers (rolling likelihoods). None
     if nothing was recorded."""
 
-    metrics: dict[str, Any] | None = None
-    """The values by ``metric,filter``, as lm-eval wrote them; None if nothing was recorded."""
+    metrics: dict[str, Any] = field(default_factory=dict)
+    """The values by ``metric,filter``, as lm-eval wrote them; empty if nothing was recorded. Of an answer of a log by
+    metric."""
 
     finish_reason: str | None = None
     """How the answer ended, as in samples; None if unknown."""

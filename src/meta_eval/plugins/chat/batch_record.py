@@ -72,7 +72,7 @@ class BatchRecord(Record):
         }
         warnings = {name: count for name, count in counts.items() if count}
         told = [*(_describe(name, count, results) for name, count in warnings.items()), *grading.list_warnings()]
-        if pair.golds is not None and not any(row.metrics and row.metrics[METRIC] for row in rows):
+        if pair.golds is not None and not any(row.metrics.get(METRIC) for row in rows):
             told.append(
                 f"no recorded answer equals its gold ({plural(len(rows), 'doc')}): check that {pair.golds.name} "
                 "belongs to these requests, and that a gold is all that an answer says"
@@ -147,7 +147,7 @@ def _make_row(
         question_hash=hash_text(doc["query"]),
         gold=doc["gold"],
         responses=[[answer]],
-        metrics={METRIC: grading.compute_verdict(doc, answer)} if has_verdict else None,
+        metrics={METRIC: grading.compute_verdict(doc, answer)} if has_verdict else {},
         finish_reason=completion.finish_reason,
         completion_tokens=completion.completion_tokens,
     )
