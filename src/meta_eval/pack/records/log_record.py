@@ -24,7 +24,13 @@ from meta_eval.base.pack_names import is_name, join_names
 from meta_eval.base.thresholds import SAME_VALUE
 from meta_eval.pack.manifest import RecordEntry
 from meta_eval.pack.records.format import Grader, Reading, Record, RecordedScore, RecordedTask
-from meta_eval.pack.records.recorded_docs import RecordedDoc, RecordedDocs, format_chat_body, format_doc
+from meta_eval.pack.records.recorded_docs import (
+    RecordedDoc,
+    RecordedDocs,
+    count_repeated_prompts,
+    format_chat_body,
+    format_doc,
+)
 from meta_eval.pack.records.task_code import make_grader_code
 from meta_eval.pack.records.task_groups import ALL
 from meta_eval.stats import mean
@@ -150,12 +156,12 @@ class LogRecord(Record):
         counts = {
             "unanswered": len(docs) - len(graded),
             "partial_run": logged.missing,
-            "duplicate_prompts": _count_repeated(rows),
+            "duplicate_prompts": count_repeated_prompts(rows),
         }
         is_chat = {answer.is_chat for some in graded for answer in some if answer.prompt}
         recorded = RecordedTask(
             rows=RecordedDocs(
-                rows, dict(logged.generation or {}), None, {name: count for name, count in counts.items() if count},
+                rows, dict(logged.generation or {}), None, counts,
                 asked_as="chat" if is_chat == {True} else "text",
             ),
             output_type="generate_until",
@@ -240,9 +246,10 @@ class TextRecord(Record):
                 _check_texts(answer=text, gold=answer.gold)
         rows = [_join([_ask_text(answer)], "em") for answer in answers]
         verdicts = [row.metrics[_EXACT] for row in rows if row.metrics]
-        repeated = _count_repeated(rows)
         return RecordedTask(
-            rows=RecordedDocs(rows, dict(self._generation), None, {"duplicate_prompts": repeated} if repeated else {}),
+            rows=RecordedDocs(
+                rows, dict(self._generation), None, {"duplicate_prompts": count_repeated_prompts(rows)}
+            ),
             output_type="generate_until",
             revision="sha256:" + hash_pieces(f"{answer!r}\n" for answer in answers),
             entry=RecordEntry(
@@ -264,11 +271,6 @@ def _ask_text(answer: RecordedDoc) -> RecordedDoc:
     doc = {"query": answer.prompt, "gold": answer.gold, "golds": golds, **answer.doc}
     doc.pop("other_golds", None)
     return replace(answer, doc=doc, question_hash="")
-
-
-def _count_repeated(rows: Sequence[RecordedDoc]) -> int:
-    prompts = [row.prompt for row in rows if row.prompt]
-    return len(prompts) - len({*prompts})
 
 
 def _check_texts(**values: object) -> None:

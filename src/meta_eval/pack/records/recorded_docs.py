@@ -191,6 +191,9 @@ class RecordedDocs:
     unread: int | None = None
     """Docs in whose answer the record's graders found nothing; None if ``extracted`` of each doc tells."""
 
+    def __post_init__(self) -> None:
+        self.warnings = {name: count for name, count in self.warnings.items() if count}
+
 
 WARNING_TEXTS = {
     "asked_with_two_bos": "were asked with more than one BOS in front; every engine puts one",
@@ -214,6 +217,12 @@ WARNING_TEXTS = {
     "model_args.continue_final_message to true for one that continues it (vLLM)",
     "repeated_samples": "are in the results twice, word for word; each counts once",
 }
+
+
+def count_repeated_prompts(rows: Sequence[RecordedDoc]) -> int:
+    """How many docs ask what another before them does. Those without a prompt do not count."""
+    asked = [(row.prompt, row.continuations) for row in rows if row.prompt or row.continuations]
+    return len(asked) - len({*asked})
 
 
 def describe_endings(rows: RecordedDocs) -> list[str]:
@@ -293,9 +302,7 @@ def read_rows(run: TaskRun, results: ResultsFile | None, output_type: str) -> Re
             with locating(f"doc {doc.doc_id}", behind=", "):
                 reading.add(doc, samples)
     warnings = reading.warnings
-    prompts = Counter((row.prompt, row.continuations) for row in reading.rows)
-    if repeated := sum(count - 1 for count in prompts.values()):
-        warnings["duplicate_prompts"] = repeated
+    warnings["duplicate_prompts"] = count_repeated_prompts(reading.rows)
     original = results.count(run.task, "original") if results else None
     if original is not None and original > len(reading.rows):
         warnings["partial_run"] = original - len(reading.rows)
@@ -303,7 +310,7 @@ def read_rows(run: TaskRun, results: ResultsFile | None, output_type: str) -> Re
         reading.rows,
         reading.generation,
         bos if warnings["prompt_with_bos"] else None,
-        {name: count for name, count in sorted(warnings.items()) if count},
+        dict(sorted(warnings.items())),
         asked_as="chat" if reading.is_chat else "text",
     )
 

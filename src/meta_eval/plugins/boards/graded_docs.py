@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from meta_eval.base.assets.details.details_scoring import lighteval_choices, truthfulqa_mc
-from meta_eval.pack.records.recorded_docs import RecordedDoc, RecordedDocs
+from meta_eval.pack.records.recorded_docs import RecordedDoc, RecordedDocs, count_repeated_prompts
 from meta_eval.plugins.boards import boards
 from meta_eval.plugins.boards.details_row import DetailsDoc
 from meta_eval.sockets import DataError, locating
@@ -229,9 +229,8 @@ class _DetailsReading:
             raise DataError("holds no row")
         if self.grader == "gsm8k" and not (self.generation or {}).get("until"):
             raise DataError("has no recognisable stop text: every known one occurs in an answer")
-        prompts = Counter((row.prompt, row.continuations) for row in self.rows)
-        self.warnings["duplicate_prompts"] = sum(prompts.values()) - len(prompts)
-        warnings = {name: count for name, count in sorted(self.warnings.items()) if count}
+        self.warnings["duplicate_prompts"] = count_repeated_prompts(self.rows)
+        warnings = dict(sorted(self.warnings.items()))
         graded = [name for name in METRICS_OF_GRADER[self.grader] if name in self.metrics]
         others = [name for name in self.metrics if name not in graded]
         rows = RecordedDocs(self.rows, self.generation, None, warnings, asked_as="chat" if self.is_chat else "text")
