@@ -152,7 +152,7 @@ class LogRecord(Record):
             )
         rows = [_join(some, metric) for some in graded]
         if logged.has_stable_keys:
-            _tell_apart(rows, [some[0].key for some in graded])
+            _tell_apart(rows)
         counts = {
             "unanswered": len(docs) - len(graded),
             "partial_run": logged.missing,
@@ -270,7 +270,7 @@ def _ask_text(answer: RecordedDoc) -> RecordedDoc:
     golds = [answer.gold, *answer.doc.get("other_golds", ())]
     doc = {"query": answer.prompt, "gold": answer.gold, "golds": golds, **answer.doc}
     doc.pop("other_golds", None)
-    return replace(answer, doc=doc, question_hash="")
+    return replace(answer, doc=doc)
 
 
 def _check_texts(**values: object) -> None:
@@ -354,6 +354,7 @@ def _join(answers: Sequence[RecordedDoc], metric: str) -> RecordedDoc:
     return replace(
         first,
         doc={**first.doc},
+        question_hash=hash_text(format_doc(first.doc)),
         responses=[texts] if len(texts) == len(answers) else None,
         metrics={key: mean(some) for key, some in values.items()},
         finish_reason=cut or (None if None in ends else ends[0] if not several else "stop"),
@@ -364,12 +365,12 @@ def _join(answers: Sequence[RecordedDoc], metric: str) -> RecordedDoc:
     )
 
 
-def _tell_apart(rows: Sequence[RecordedDoc], keys: Sequence[str]) -> None:
+def _tell_apart(rows: Sequence[RecordedDoc]) -> None:
     """Put the key into docs whose content another doc has, too."""
     counts = Counter(row.question_hash for row in rows)
-    for row, key in zip(rows, keys, strict=True):
+    for row in rows:
         if counts[row.question_hash] > 1:
-            row.doc["key"] = key
+            row.doc["key"] = row.key
             row.question_hash = hash_text(format_doc(row.doc))
 
 

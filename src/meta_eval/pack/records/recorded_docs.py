@@ -48,7 +48,7 @@ class RecordedDoc:
     """The texts with requested likelihoods; empty if a text was generated."""
 
     question_hash: str = ""
-    """lm-eval's hash of the doc, or the hash in the doc; else that of its JSON."""
+    """lm-eval's hash of the doc, or the hash in the doc; else that of its JSON. Empty of an answer of a log."""
 
     prompts: tuple[str, ...] = ()
     """All prompts, if each choice has its own; empty if they share a prompt."""
@@ -93,9 +93,6 @@ class RecordedDoc:
 
     fault: str | None = None
     """Of a log: why there is no answer, a clause; None if there is one."""
-
-    def __post_init__(self) -> None:
-        self.question_hash = self.question_hash or hash_text(format_doc(self.doc))
 
     @property
     def prompt_hash(self) -> str:

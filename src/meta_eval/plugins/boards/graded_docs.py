@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from meta_eval.base.assets.details.details_scoring import lighteval_choices, truthfulqa_mc
-from meta_eval.pack.records.recorded_docs import RecordedDoc, RecordedDocs, count_repeated_prompts
+from meta_eval.base.hashing import hash_text
+from meta_eval.pack.records.recorded_docs import RecordedDoc, RecordedDocs, count_repeated_prompts, format_doc
 from meta_eval.plugins.boards import boards
 from meta_eval.plugins.boards.details_row import DetailsDoc
 from meta_eval.sockets import DataError, locating
@@ -267,5 +268,12 @@ def _row(
 ) -> RecordedDoc:
     metrics = {f"{name},none": sample.metrics[name] for name in sample.metrics if name in METRICS_OF_GRADER[grader]}
     return RecordedDoc(
-        doc, sample.prompt, gold, continuations, prompts=sample.prompts, responses=sample.responses, metrics=metrics
+        doc,
+        sample.prompt,
+        gold,
+        continuations,
+        hash_text(format_doc(doc)),
+        prompts=sample.prompts,
+        responses=sample.responses,
+        metrics=metrics,
     )
