@@ -320,7 +320,7 @@ def _line(number: int, doc: _PackDoc, row: RecordedDoc, *, regraded: bool) -> Ma
         "question_hash": doc.question_hash,
         "prompt_matches": same,
         "responses": json.dumps(row.responses) if is_gradable and row.responses is not None else None,
-        "metrics": json.dumps(row.metrics or {}),
+        "metrics": json.dumps(row.metrics),
     }
 
 

@@ -24,7 +24,13 @@ from meta_eval.base.pack_names import is_name, join_names
 from meta_eval.base.thresholds import SAME_VALUE
 from meta_eval.pack.manifest import RecordEntry
 from meta_eval.pack.records.format import Grader, Reading, Record, RecordedScore, RecordedTask
-from meta_eval.pack.records.recorded_docs import RecordedDoc, RecordedDocs, format_chat_body, format_doc
+from meta_eval.pack.records.recorded_docs import (
+    RecordedDoc,
+    RecordedDocs,
+    count_repeated_prompts,
+    format_chat_body,
+    format_doc,
+)
 from meta_eval.pack.records.task_code import make_grader_code
 from meta_eval.pack.records.task_groups import ALL
 from meta_eval.stats import mean
@@ -136,9 +142,7 @@ class LogRecord(Record):
         if not answers:
             raise DataError("holds no answer", hint="Use the log of a run that ended")
         metric = _find_main_metric(logged.answers)
-        docs = [
-            [answer for answer in some if not answer.fault and metric in (answer.metrics or {})] for some in answers
-        ]
+        docs = [[answer for answer in some if not answer.fault and metric in answer.metrics] for some in answers]
         graded = [some for some in docs if some]
         if metric is None or not graded:
             faults = [answer.fault for answer in logged.answers if answer.fault]
@@ -148,16 +152,16 @@ class LogRecord(Record):
             )
         rows = [_join(some, metric) for some in graded]
         if logged.has_stable_keys:
-            _tell_apart(rows, [some[0].key for some in graded])
+            _tell_apart(rows)
         counts = {
             "unanswered": len(docs) - len(graded),
             "partial_run": logged.missing,
-            "duplicate_prompts": _count_repeated(rows),
+            "duplicate_prompts": count_repeated_prompts(rows),
         }
         is_chat = {answer.is_chat for some in graded for answer in some if answer.prompt}
         recorded = RecordedTask(
             rows=RecordedDocs(
-                rows, dict(logged.generation or {}), None, {name: count for name, count in counts.items() if count},
+                rows, dict(logged.generation or {}), None, counts,
                 asked_as="chat" if is_chat == {True} else "text",
             ),
             output_type="generate_until",
@@ -168,7 +172,7 @@ class LogRecord(Record):
                 shots=None if logged.shots is None else str(logged.shots),
             ),
             benchmark=logged.name,
-            specs=[f"{name},none" for name in dict.fromkeys(name for some in graded for name in some[0].metrics or ())],
+            specs=[f"{name},none" for name in dict.fromkeys(name for some in graded for name in some[0].metrics)],
             about=logged,
             grader=logged.grader,
             settings=logged.settings,
@@ -188,7 +192,7 @@ class LogRecord(Record):
         rows, warnings, scores = recorded.rows.rows, [], {}
         for metric, value in logged.scores.items():
             key = f"{_clean_metric(metric)},none"
-            values = [row.metrics[key] for row in rows if row.metrics and key in row.metrics]
+            values = [row.metrics[key] for row in rows if key in row.metrics]
             if not values:
                 continue
             tolerance = max(SAME_VALUE, logged.rounding)
@@ -242,9 +246,10 @@ class TextRecord(Record):
                 _check_texts(answer=text, gold=answer.gold)
         rows = [_join([_ask_text(answer)], "em") for answer in answers]
         verdicts = [row.metrics[_EXACT] for row in rows if row.metrics]
-        repeated = _count_repeated(rows)
         return RecordedTask(
-            rows=RecordedDocs(rows, dict(self._generation), None, {"duplicate_prompts": repeated} if repeated else {}),
+            rows=RecordedDocs(
+                rows, dict(self._generation), None, {"duplicate_prompts": count_repeated_prompts(rows)}
+            ),
             output_type="generate_until",
             revision="sha256:" + hash_pieces(f"{answer!r}\n" for answer in answers),
             entry=RecordEntry(
@@ -265,12 +270,7 @@ def _ask_text(answer: RecordedDoc) -> RecordedDoc:
     golds = [answer.gold, *answer.doc.get("other_golds", ())]
     doc = {"query": answer.prompt, "gold": answer.gold, "golds": golds, **answer.doc}
     doc.pop("other_golds", None)
-    return replace(answer, doc=doc, question_hash="")
-
-
-def _count_repeated(rows: Sequence[RecordedDoc]) -> int:
-    prompts = [row.prompt for row in rows if row.prompt]
-    return len(prompts) - len({*prompts})
+    return replace(answer, doc=doc)
 
 
 def _check_texts(**values: object) -> None:
@@ -293,11 +293,7 @@ def _list_other_means(metric: str, values: Sequence[float], logged: LoggedTask) 
         values: Its value of each doc.
         logged: The task.
     """
-    of_answers = [
-        answer.metrics[metric]
-        for answer in logged.answers
-        if answer.metrics and not answer.fault and metric in answer.metrics
-    ]
+    of_answers = [answer.metrics[metric] for answer in logged.answers if not answer.fault and metric in answer.metrics]
     count, without = len(logged.answers), len(logged.answers) - len(of_answers)
     if without:
         yield sum(of_answers) / count, f"{without} of {plural(count, 'answer')} without a verdict count as 0 in the log"
@@ -311,7 +307,7 @@ def _list_other_means(metric: str, values: Sequence[float], logged: LoggedTask) 
 
 def _find_main_metric(answers: Sequence[RecordedDoc]) -> str | None:
     """The metric that says whether an answer is right: the first of the answer with the most; None without any."""
-    verdicts = max((answer.metrics or {} for answer in answers if not answer.fault), key=len, default={})
+    verdicts = max((answer.metrics for answer in answers if not answer.fault), key=len, default={})
     return next(iter(verdicts), None)
 
 
@@ -346,11 +342,9 @@ def _clean_metric(name: str) -> str:
 def _join(answers: Sequence[RecordedDoc], metric: str) -> RecordedDoc:
     """The doc of some answers to it, with the verdicts that all of them have, the metric's first."""
     first, several = answers[0], len(answers) > 1
-    names = [name for name in first.metrics or {} if all(name in (answer.metrics or {}) for answer in answers)]
+    names = [name for name in first.metrics if all(name in answer.metrics for answer in answers)]
     names.sort(key=lambda name: name != metric)
-    values = {
-        f"{_clean_metric(name)},none": [float((answer.metrics or {})[name]) for answer in answers] for name in names
-    }
+    values = {f"{_clean_metric(name)},none": [float(answer.metrics[name]) for answer in answers] for name in names}
     shares = {key: some for key, some in values.items() if all(0 <= value <= 1 for value in some)}
     ends, tokens = [answer.finish_reason for answer in answers], [answer.completion_tokens for answer in answers]
     cut = next((end for end in ("length", "content_filter") if end in ends), None)
@@ -360,8 +354,9 @@ def _join(answers: Sequence[RecordedDoc], metric: str) -> RecordedDoc:
     return replace(
         first,
         doc={**first.doc},
+        question_hash=hash_text(format_doc(first.doc)),
         responses=[texts] if len(texts) == len(answers) else None,
-        metrics={key: mean(some) for key, some in values.items()} or None,
+        metrics={key: mean(some) for key, some in values.items()},
         finish_reason=cut or (None if None in ends else ends[0] if not several else "stop"),
         completion_tokens=sum(known_tokens) if len(known_tokens) == len(tokens) else None,
         extracted=tuple(extracted) if len(extracted) == len(answers) else None,
@@ -370,12 +365,12 @@ def _join(answers: Sequence[RecordedDoc], metric: str) -> RecordedDoc:
     )
 
 
-def _tell_apart(rows: Sequence[RecordedDoc], keys: Sequence[str]) -> None:
+def _tell_apart(rows: Sequence[RecordedDoc]) -> None:
     """Put the key into docs whose content another doc has, too."""
     counts = Counter(row.question_hash for row in rows)
-    for row, key in zip(rows, keys, strict=True):
+    for row in rows:
         if counts[row.question_hash] > 1:
-            row.doc["key"] = key
+            row.doc["key"] = row.key
             row.question_hash = hash_text(format_doc(row.doc))
 
 
@@ -415,7 +410,7 @@ def _take_grader(recorded: RecordedTask, metric_key: str, is_chat: set[bool], lo
             format_chat_body(parse_json(row.prompt)["messages"])
         golds = [row.gold, *row.doc.pop("other_golds", ())]
         row.doc = {**row.doc, "query": row.prompt, "gold": row.gold, "golds": golds}
-    recorded_verdicts = [(row.metrics or {}).get(metric_key) for row in rows]
+    recorded_verdicts = [row.metrics.get(metric_key) for row in rows]
     matching = logged.matching.get(metric_key.removesuffix(",none"))
     graders: list[tuple[str, Mapping[str, Any]]] = [(_EXACT, {}), *([(_MATCH, matching)] if matching else [])]
     for spec, settings in graders:

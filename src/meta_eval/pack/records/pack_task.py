@@ -51,7 +51,7 @@ def check_rows(rows: RecordedDocs, clusters: Sequence[str | None]) -> None:
 
 
 def _texts(row: RecordedDoc) -> Iterator[str]:
-    yield from (row.prompt, row.gold, row.question_hash, *row.continuations, *row.prompts, *(row.metrics or ()))
+    yield from (row.prompt, row.gold, row.question_hash, *row.continuations, *row.prompts, *row.metrics)
     yield from (text for text in (row.finish_reason, row.doc.get("subtask_name")) if isinstance(text, str))
     yield from (text for request in row.responses or () for text in request if isinstance(text, str))
 

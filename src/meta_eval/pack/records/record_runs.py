@@ -176,7 +176,7 @@ def _make_samples(recorded: RecordedTask, *, needs_verdicts: bool) -> Iterator[d
         ConfigError: No doc has a verdict.
     """
     rows = recorded.rows.rows
-    filters = dict.fromkeys(key.partition(",")[2] for row in rows for key in row.metrics or ())
+    filters = dict.fromkeys(key.partition(",")[2] for row in rows for key in row.metrics)
     if not filters and needs_verdicts:
         raise ConfigError(
             "holds no verdict on any answer", hint="Compare graded runs, or only the texts of both with --texts"
@@ -233,7 +233,7 @@ def _list_requests(row: RecordedDoc, recorded: RecordedTask) -> list[dict[str, A
 def _describe(recorded: RecordedTask, file: Path) -> Provenance:
     """Where a task of a record comes from, as far as the record says."""
     entry, rows = recorded.entry, recorded.rows
-    metrics = dict.fromkeys(key.partition(",")[0] for row in rows.rows for key in row.metrics or ())
+    metrics = dict.fromkeys(key.partition(",")[0] for row in rows.rows for key in row.metrics)
     grader = {**recorded.grader_settings, **({"grader": recorded.grader} if recorded.grader else {})}
     config = {"metric_list": [{**grader, "metric": metric} for metric in metrics]}
     started = parse_time(entry.time.replace(":", "-")) if entry.time else None

@@ -48,7 +48,7 @@ class RecordedDoc:
     """The texts with requested likelihoods; empty if a text was generated."""
 
     question_hash: str = ""
-    """lm-eval's hash of the doc, or the hash in the doc; else that of its JSON."""
+    """lm-eval's hash of the doc, or the hash in the doc; else that of its JSON. Empty of an answer of a log."""
 
     prompts: tuple[str, ...] = ()
     """All prompts, if each choice has its own; empty if they share a prompt."""
@@ -63,8 +63,9 @@ class RecordedDoc:
     """The answers of each request: texts, pairs of log-likelihood and is-greedy, or numbers (rolling likelihoods). None
     if nothing was recorded."""
 
-    metrics: dict[str, Any] | None = None
-    """The values by ``metric,filter``, as lm-eval wrote them; None if nothing was recorded."""
+    metrics: dict[str, Any] = field(default_factory=dict)
+    """The values by ``metric,filter``, as lm-eval wrote them; empty if nothing was recorded. Of an answer of a log by
+    metric."""
 
     finish_reason: str | None = None
     """How the answer ended, as in samples; None if unknown."""
@@ -92,9 +93,6 @@ class RecordedDoc:
 
     fault: str | None = None
     """Of a log: why there is no answer, a clause; None if there is one."""
-
-    def __post_init__(self) -> None:
-        self.question_hash = self.question_hash or hash_text(format_doc(self.doc))
 
     @property
     def prompt_hash(self) -> str:
@@ -190,6 +188,9 @@ class RecordedDocs:
     unread: int | None = None
     """Docs in whose answer the record's graders found nothing; None if ``extracted`` of each doc tells."""
 
+    def __post_init__(self) -> None:
+        self.warnings = {name: count for name, count in self.warnings.items() if count}
+
 
 WARNING_TEXTS = {
     "asked_with_two_bos": "were asked with more than one BOS in front; every engine puts one",
@@ -213,6 +214,12 @@ WARNING_TEXTS = {
     "model_args.continue_final_message to true for one that continues it (vLLM)",
     "repeated_samples": "are in the results twice, word for word; each counts once",
 }
+
+
+def count_repeated_prompts(rows: Sequence[RecordedDoc]) -> int:
+    """How many docs ask what another before them does. Those without a prompt do not count."""
+    asked = [(row.prompt, row.continuations) for row in rows if row.prompt or row.continuations]
+    return len(asked) - len({*asked})
 
 
 def describe_endings(rows: RecordedDocs) -> list[str]:
@@ -292,9 +299,7 @@ def read_rows(run: TaskRun, results: ResultsFile | None, output_type: str) -> Re
             with locating(f"doc {doc.doc_id}", behind=", "):
                 reading.add(doc, samples)
     warnings = reading.warnings
-    prompts = Counter((row.prompt, row.continuations) for row in reading.rows)
-    if repeated := sum(count - 1 for count in prompts.values()):
-        warnings["duplicate_prompts"] = repeated
+    warnings["duplicate_prompts"] = count_repeated_prompts(reading.rows)
     original = results.count(run.task, "original") if results else None
     if original is not None and original > len(reading.rows):
         warnings["partial_run"] = original - len(reading.rows)
@@ -302,7 +307,7 @@ def read_rows(run: TaskRun, results: ResultsFile | None, output_type: str) -> Re
         reading.rows,
         reading.generation,
         bos if warnings["prompt_with_bos"] else None,
-        {name: count for name, count in sorted(warnings.items()) if count},
+        dict(sorted(warnings.items())),
         asked_as="chat" if reading.is_chat else "text",
     )
 

@@ -141,7 +141,7 @@ def make_docs_table(
         "input_final_prompts_hash": pa.array([_hashes(row) for row in recorded_docs], texts),
         "recorded_output": pa.array([_output(row) for row in recorded_docs], text),
         "recorded_is_correct": pa.array([_is_correct(row, primary_metric) for row in recorded_docs], pa.bool_()),
-        "recorded_metrics": pa.array([_json(row.metrics) for row in recorded_docs], text),
+        "recorded_metrics": pa.array([_json(row.metrics or None) for row in recorded_docs], text),
         "recorded_responses": pa.array([_json(row.responses) for row in recorded_docs], text),
     }
     if output_type not in ("generate_until", ROLLING):
@@ -278,7 +278,7 @@ def _costs(row: RecordedDoc) -> list[float] | None:
 
 
 def _is_correct(row: RecordedDoc, verdict: str) -> bool | None:
-    value = (row.metrics or {}).get(verdict)
+    value = row.metrics.get(verdict)
     return bool(value) if isinstance(value, (bool, int, float)) and value in (0, 1) else None
 
 

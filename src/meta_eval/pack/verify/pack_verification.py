@@ -44,7 +44,6 @@ from meta_eval.pack.verify.tallies import Explanations, Proof, Status, Tallies, 
 
 if TYPE_CHECKING:
     from meta_eval.harness.output_index import OutputIndex
-    from meta_eval.pack.verify.saved_answers import Saved
 
 _GITIGNORE = "# These files quote evals datasets, which may be gated. `meta-eval verify` writes them again.\n*\n"
 
@@ -150,22 +149,22 @@ def _check(
     docs = task.eval_docs
     if not docs:
         raise PackError("holds no docs", where=name, hint="Run `meta-eval prepare` again")
-    saved: Saved | None = None
+    saved, verdicts = None, None
     if files is not None:
         from meta_eval.pack.verify.saved_answers import read_saved
 
-        saved = read_saved(files, name, docs, entry.primary_metric, log.warning)
+        saved, verdicts = read_saved(files, name, docs, entry.primary_metric, log.warning)
     evaluated = evaluator.evaluate(
         name,
         task=task,
-        answers=saved.answers if saved else None,
-        indices=saved.indices if saved and len(saved.indices) < len(docs) else None,
+        answers=None if saved is None else list(saved.values()),
+        indices=list(saved) if saved and len(saved) < len(docs) else None,
         allow_code=allow_code,
         hashed=False,
     )
     if saved is None and (answers := read_recorded(docs)):
         add_each_answer(evaluator, name, answers, evaluated, allow_code=allow_code)
-    context = Explanations(evaluated.failures, evaluated.extract, saved.verdicts if saved else None)
+    context = Explanations(evaluated.failures, evaluated.extract, verdicts)
     if entry.record is not None and saved is None:
         return evaluated, tally_record(entry, evaluated.samples, context)
     with isolate_code(evaluator.pack):  # runs the template's extraction

@@ -17,7 +17,15 @@ from meta_eval.harness.doc_results import to_plain_number
 from meta_eval.harness.results_file import format_as_lm_eval
 from meta_eval.harness.sample_parser import list_metrics, read_extraction
 from meta_eval.pack.manifest import TaskEntry
-from meta_eval.pack.verify.tallies import Explanations, Tallies, Tally, group_by_doc, is_unread, make_line
+from meta_eval.pack.verify.tallies import (
+    Explanations,
+    SamplesByFilter,
+    Tallies,
+    Tally,
+    group_by_doc,
+    is_unread,
+    make_line,
+)
 
 
 def tally_record(
@@ -73,7 +81,7 @@ def _recorded(text: object, number: int) -> Mapping[str, Any]:
 
 def _line(
     number: int,
-    by_filter: Mapping[str, Mapping[str, Any]],
+    by_filter: SamplesByFilter,
     entry: TaskEntry,
     differing: Sequence[str],
     today: Mapping[str, Any],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +13,6 @@ from meta_eval.harness.output_index import OutputIndex, index_outputs
 from meta_eval.harness.provenance import read_provenance
 from meta_eval.harness.replay import Answers
 from meta_eval.harness.sample_files import open_samples
-
-
-@dataclass(slots=True)
-class Saved:
-    """The answers of one task."""
-
-    indices: list[int]
-    """The docs that were answered, sorted."""
-
-    answers: list[Answers]
-    """An item for each doc of ``indices``."""
-
-    verdicts: dict[int, float | None]
-    """The run's verdict of each doc; None if the file has none under this metric and filter."""
 
 
 def find_samples(folder: Path, tasks: Sequence[str]) -> OutputIndex:
@@ -58,7 +43,7 @@ def find_samples(folder: Path, tasks: Sequence[str]) -> OutputIndex:
 
 def read_saved(
     files: OutputIndex, task: str, docs: Sequence[Mapping[str, Any]], verdict: str, on_note: Callable[[str], None]
-) -> Saved:
+) -> tuple[dict[int, Answers], dict[int, float | None]]:
     """Read the newest samples of a task against the docs of today's pack.
 
     Args:
@@ -68,6 +53,9 @@ def read_saved(
         verdict: ``metric,filter`` whose saved value is the verdict.
         on_note: Called with notes about the files.
 
+    Returns:
+        The answers by doc, and the run's verdicts by doc: None if the file has none under this metric and filter.
+
     Raises:
         ResultsError: The files are damaged, or the run was of other docs than these.
     """
@@ -75,7 +63,8 @@ def read_saved(
     if newest is None or newest.samples_file is None:
         raise ResultsError("holds no sample", where=task, hint="Use the file of a finished run")
     metric, _, filter_name = verdict.partition(",")
-    saved = Saved([], [], {})
+    answers: dict[int, Answers] = {}
+    verdicts: dict[int, float | None] = {}
     with open_samples(newest.samples_file) as read_whole:
         for doc in newest.docs:
             answer = next(iter(doc.filter_results.values()))
@@ -86,12 +75,11 @@ def read_saved(
                     where=where,
                     hint="Name the pack of that run, or prepare it again from the same evals dataset",
                 )
-            saved.indices.append(doc.doc_id)
             with locating(where):
-                saved.answers.append(read_responses(read_whole(answer)["resps"]))
+                answers[doc.doc_id] = read_responses(read_whole(answer)["resps"])
             judged = doc.filter_results.get(filter_name)
-            saved.verdicts[doc.doc_id] = _number(judged.metrics.get(metric)) if judged else None
-    return saved
+            verdicts[doc.doc_id] = _number(judged.metrics.get(metric)) if judged else None
+    return answers, verdicts
 
 
 def _is_doc(doc: DocResult, docs: Sequence[Mapping[str, Any]]) -> bool:

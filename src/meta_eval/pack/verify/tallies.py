@@ -30,6 +30,9 @@ from meta_eval.harness.sample_parser import (
 )
 from meta_eval.pack.manifest import BaselineEntry, ReferenceScoreEntry, TaskEntry
 
+# lm-eval's samples of a doc.
+SamplesByFilter = Mapping[str, Mapping[str, Any]]
+
 
 @dataclass(slots=True)
 class Tally:
@@ -155,7 +158,7 @@ class Explanations:
     saved: Mapping[int, float | None] | None = None
 
 
-def group_by_doc(samples: Sequence[Mapping[str, Any]]) -> list[tuple[int, dict[str, Mapping[str, Any]]]]:
+def group_by_doc(samples: Sequence[Mapping[str, Any]]) -> list[tuple[int, SamplesByFilter]]:
     """The samples of each doc by filter, in the order of doc ids."""
     docs: dict[int, dict[str, Mapping[str, Any]]] = {}
     for sample in samples:
@@ -212,7 +215,7 @@ def is_unread(sample: Mapping[str, Any]) -> bool | None:
     return all(map(is_empty_answer, outputs)) or read_unextracted(sample, outputs)
 
 
-def _scored(by_filter: Mapping[str, Mapping[str, Any]], metric_key: str, name: str) -> tuple[Mapping[str, Any], float]:
+def _scored(by_filter: SamplesByFilter, metric_key: str, name: str) -> tuple[Mapping[str, Any], float]:
     """The sample of a doc under the filter of ``metric,filter``, and its value.
 
     Raises:
@@ -257,7 +260,7 @@ def _disagreement(
     graded: float,
     reference: float,
     meta: float | None,
-    by_filter: Mapping[str, Mapping[str, Any]],
+    by_filter: SamplesByFilter,
     entry: TaskEntry,
     compared: str,
     context: Explanations,

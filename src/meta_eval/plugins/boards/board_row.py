@@ -19,7 +19,13 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from meta_eval.plugins.boards.details_row import NESTED, DetailsRow, are_token_ids, recover_contexts
+from meta_eval.plugins.boards.details_row import (
+    NESTED,
+    DetailsDoc,
+    are_token_ids,
+    make_choice_answers,
+    recover_contexts,
+)
 from meta_eval.sockets import DataError, parse_json
 
 if TYPE_CHECKING:
@@ -49,7 +55,7 @@ def choose_columns(names: Sequence[str], *, tokens: bool) -> list[str]:
     return [name for name in names if name in _COLUMNS or (tokens and name in _TOKENS)]
 
 
-def read_board_row(row: Mapping[str, Any], tokenizer: Tokenizer | None = None) -> DetailsRow:
+def read_board_row(row: Mapping[str, Any], tokenizer: Tokenizer | None = None) -> DetailsDoc:
     """Parse a row of the first leaderboard, or of lighteval before 0.10.
 
     Args:
@@ -65,10 +71,9 @@ def read_board_row(row: Mapping[str, Any], tokenizer: Tokenizer | None = None) -
     predictions = row.get("predictions")
     if not isinstance(predictions, list) or not predictions:
         raise DataError("does not say what the model answered")
-    text, likelihoods = _text(predictions[0]), None
-    if text is None:
-        likelihoods = tuple(_likelihood(prediction) for prediction in predictions)
-    choices, golds = row.get("choices"), row.get("gold_index") if likelihoods is not None else None
+    text = _text(predictions[0])
+    responses = make_choice_answers(list(map(_likelihood, predictions))) if text is None else [[text]]
+    choices, golds = row.get("choices"), row.get("gold_index") if text is None else None
     if not choices and all(isinstance(row.get(name), Mapping) for name in _TARGETS):
         choices, golds = _join_targets([row[name] for name in _TARGETS])
     if golds is None or golds == []:
@@ -77,18 +82,19 @@ def read_board_row(row: Mapping[str, Any], tokenizer: Tokenizer | None = None) -
         golds = row.get("answer")
     prompts, ending = tuple[str, ...](), ""
     prompt = _prompt(row)
-    if likelihoods is not None and isinstance(choices, list) and _is_one_ending(row.get("cont_tokens"), choices):
+    if text is None and isinstance(choices, list) and _is_one_ending(row.get("cont_tokens"), choices):
         prompts, ending = _contexts(row, prompt, tokenizer)
     # Until October 2023 `example` may be the dataset's id of the question.
     query = next((row[name] for name in ("query", "question", "example") if isinstance(row.get(name), str)), "")
-    return DetailsRow(
-        query=query,
+    return DetailsDoc(
+        doc={},
         prompt=prompts[0] if prompts else prompt,
-        choices=tuple(map(str, choices)) if isinstance(choices, list) and likelihoods is not None else (),
-        golds=tuple(golds) if isinstance(golds, list) else () if golds is None else (golds,),
-        likelihoods=likelihoods,
-        text=text,
+        gold="",
+        responses=responses,
         metrics={name: float(value) for name, value in numbers.items() if _is_number(value)},
+        query=query,
+        choices=tuple(map(str, choices)) if isinstance(choices, list) and text is None else (),
+        golds=tuple(golds) if isinstance(golds, list) else () if golds is None else (golds,),
         tokens=_tokens(row),
         truncated=_is_cut(row.get("truncated")),
         own_continuations=isinstance(row.get("cont_tokens"), list) and len(row["cont_tokens"]) > 1,

@@ -29,7 +29,7 @@ from meta_eval.pack.records.run_selection import choose_runs, make_config_name, 
 from meta_eval.pack.records.task_code import make_grader_code
 from meta_eval.pack.records.task_groups import ALL
 from meta_eval.plugins.boards.board_row import choose_columns, read_board_row
-from meta_eval.plugins.boards.details_row import NESTED, DetailsRow, read_lighteval_row
+from meta_eval.plugins.boards.details_row import NESTED, DetailsDoc, read_lighteval_row
 from meta_eval.sockets import (
     SURE,
     Grader,
@@ -176,7 +176,7 @@ class DetailsRecord(Record):
             delimiter=graded.delimiter,
         )
 
-    def _samples(self, details: Details, check: TokenCheck) -> Iterator[DetailsRow]:
+    def _samples(self, details: Details, check: TokenCheck) -> Iterator[DetailsDoc]:
         rows = read_details_rows(
             self._place.fetch(details.file),
             lambda names: choose_columns(names, tokens=check.tokenizer is not None),
@@ -198,7 +198,7 @@ class DetailsRecord(Record):
 def _scores(metrics: Iterable[str], rows: RecordedDocs) -> dict[str, RecordedScore]:
     scores = {}
     for metric_key in (f"{metric},none" for metric in metrics):
-        values = [row.metrics[metric_key] for row in rows.rows if row.metrics and metric_key in row.metrics]
+        values = [row.metrics[metric_key] for row in rows.rows if metric_key in row.metrics]
         scores[metric_key] = RecordedScore(stats.mean(values))
     return scores
 
@@ -328,7 +328,7 @@ class TokenCheck:
                 with_special[: max(0, len(with_special) - len(plain))] if with_special[-len(plain) :] == plain else []
             )
 
-    def compare(self, number: int, sample: DetailsRow) -> None:
+    def compare(self, number: int, sample: DetailsDoc) -> None:
         """Compare the ids of a doc. A doc without ids, or with a truncated prompt, is skipped."""
         if self.tokenizer is None or sample.tokens is None or sample.truncated:
             return

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from meta_eval.pack.records.recorded_docs import format_chat_body
+from meta_eval.pack.records.recorded_docs import RecordedDoc, format_chat_body
 from meta_eval.sockets import DataError
 
 if TYPE_CHECKING:
@@ -24,29 +24,17 @@ NESTED = frozenset(("doc", "model_response", "metric"))
 
 
 @dataclass(slots=True)
-class DetailsRow:
-    """One doc of a details file."""
+class DetailsDoc(RecordedDoc):
+    """A doc as its row has it, before its grader is known: no doc and gold of its own yet, metrics by plain names."""
 
-    query: str
+    query: str = ""
     """The row's own text for the question."""
 
-    prompt: str
-    """What the model was given, as text."""
-
-    choices: tuple[str, ...]
+    choices: tuple[str, ...] = ()
     """The choices as recorded; empty if a text was generated."""
 
-    golds: tuple[Any, ...]
+    golds: tuple[Any, ...] = ()
     """The indices of the right choices, or the right texts."""
-
-    likelihoods: tuple[float, ...] | None
-    """The log-likelihood of each choice; None if a text was generated."""
-
-    text: str | None
-    """The generated text; None for choices."""
-
-    metrics: dict[str, float]
-    """The value of each metric."""
 
     generation: dict[str, Any] | None = None
     """The generation settings, where the writer keeps them."""
@@ -63,17 +51,22 @@ class DetailsRow:
     by_lighteval: bool = False
     """Whether today's lighteval, which has its own rules, asked and graded it."""
 
-    is_chat: bool = False
-    """Whether the prompt is the body of a chat request."""
-
     rebuilt: bool = False
     """Whether the prompt was rebuilt here and could not be checked."""
 
-    prompts: tuple[str, ...] = ()
-    """All prompts, if each choice had its own; empty if they share a prompt."""
-
     ending: str = ""
-    """The text after each of these prompts."""
+    """The text after each prompt, if each choice had its own."""
+
+    @property
+    def text(self) -> str | None:
+        """The generated text; None for choices."""
+        first = self.responses[0][0] if self.responses else None
+        return first if isinstance(first, str) else None
+
+    @property
+    def likelihoods(self) -> list[float]:
+        """The log-likelihood of each choice; empty if a text was generated."""
+        return [] if self.text is not None else [cost for ((cost, _),) in self.responses or ()]
 
     @property
     def delimiter(self) -> str:
@@ -84,23 +77,18 @@ class DetailsRow:
         return "" if spaced else " "
 
     @property
-    def continuations(self) -> tuple[str, ...]:
-        """The text after the prompt for each choice."""
-        return tuple(self.delimiter + choice for choice in self.choices)
-
-    @property
     def requests(self) -> list[str]:
         """The whole input of each request."""
         if self.prompts:
             return [prompt + self.ending for prompt in self.prompts]
-        return [self.prompt + continuation for continuation in self.continuations] or [self.prompt]
+        return [self.prompt + self.delimiter + choice for choice in self.choices] or [self.prompt]
 
 
 # lighteval's names of metrics, and our names of those that a pack grades again.
 _NORMALISED = re.compile(r"acc:logprob_normalization=LogProbCharNorm\(name='norm', ignore_first_space=(True|False)\)")
 
 
-def read_lighteval_row(row: Mapping[str, Any], tokenizer: Tokenizer | None) -> DetailsRow:
+def read_lighteval_row(row: Mapping[str, Any], tokenizer: Tokenizer | None) -> DetailsDoc:
     """Parse a row of lighteval.
 
     Args:
@@ -121,26 +109,33 @@ def read_lighteval_row(row: Mapping[str, Any], tokenizer: Tokenizer | None) -> D
     right = [place for place in places if isinstance(place, int) and 0 <= place < len(choices)]
     if not right or len(right) != len(places):
         raise DataError("does not say which choice is right")
-    text, likelihoods = _answer(doc, response)
+    responses = _answer(doc, response)
+    is_text = isinstance(responses[0][0], str)
     prompt, rebuilt = _find_prompt(doc, response, tokenizer)
     metrics = {_named(name): float(value) for name, value in metric.items() if isinstance(value, (bool, int, float))}
-    return DetailsRow(
-        query=doc["query"],
+    return DetailsDoc(
+        doc={},
         prompt=prompt,
-        choices=tuple(map(str, choices)) if likelihoods is not None else (),
-        golds=tuple(right) if likelihoods is not None else tuple(_flat(choices[place] for place in right)),
-        likelihoods=likelihoods,
-        text=text,
+        gold="",
+        responses=responses,
         metrics=metrics,
-        generation=_generation(doc) if text is not None else None,
+        query=doc["query"],
+        choices=() if is_text else tuple(map(str, choices)),
+        golds=tuple(_flat(choices[place] for place in right) if is_text else right),
+        generation=_generation(doc) if is_text else None,
         truncated=bool(response.get("truncated_tokens_count")),
         by_lighteval=True,
-        is_chat=isinstance(response.get("input"), list) and text is not None,
+        is_chat=isinstance(response.get("input"), list) and is_text,
         rebuilt=rebuilt,
     )
 
 
-def _answer(doc: Mapping[str, Any], response: Mapping[str, Any]) -> tuple[str | None, tuple[float, ...] | None]:
+def make_choice_answers(costs: Sequence[float]) -> list[list[Any]]:
+    """The answers of choices. Not recorded: whether one is the model's greedy output."""
+    return [[[float(cost), False]] for cost in costs]
+
+
+def _answer(doc: Mapping[str, Any], response: Mapping[str, Any]) -> list[list[Any]]:
     methods, texts, costs = doc.get("sampling_methods") or [], response.get("text"), response.get("logprobs")
     if isinstance(methods, list) and "PERPLEXITY" in methods:
         raise DataError("scores the likelihood of its whole text, which meta-eval cannot grade")
@@ -148,14 +143,14 @@ def _answer(doc: Mapping[str, Any], response: Mapping[str, Any]) -> tuple[str | 
         if len(texts) > 1:
             raise DataError(f"has {len(texts)} answers, and a pack asks once")
         final = response.get("text_post_processed")
-        return str(final[0] if isinstance(final, list) and final else texts[0]), None
+        return [[str(final[0] if isinstance(final, list) and final else texts[0])]]
     if not isinstance(costs, list) or not costs:
         raise DataError("does not say what the model answered")
     if doc.get("unconditioned_query") is not None:
         raise DataError("was graded relative to the likelihood without a question, which meta-eval cannot grade")
     if not all(isinstance(cost, (int, float)) and not math.isnan(cost) for cost in costs):
         raise DataError("holds a likelihood that is not a number")
-    return None, tuple(map(float, costs))
+    return make_choice_answers(costs)
 
 
 def _named(name: str) -> str:

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from meta_eval.base.assets.details.details_scoring import lighteval_choices, truthfulqa_mc
-from meta_eval.pack.records.recorded_docs import RecordedDoc, RecordedDocs
+from meta_eval.base.hashing import hash_text
+from meta_eval.pack.records.recorded_docs import RecordedDoc, RecordedDocs, count_repeated_prompts, format_doc
 from meta_eval.plugins.boards import boards
-from meta_eval.plugins.boards.details_row import DetailsRow
+from meta_eval.plugins.boards.details_row import DetailsDoc
 from meta_eval.sockets import DataError, locating
 
 # Tolerance of a metric that lighteval recorded. It sums exponentials in another order, of numbers with 32 bits.
@@ -54,7 +55,7 @@ def choose_verdict_metric(metrics: Iterable[str], name: str) -> str:
     return next((metric for metric in (*shown, *_VERDICTS) if metric in recorded), recorded[0])
 
 
-def find_grader(sample: DetailsRow, source_name: str) -> DetailsGrader:
+def find_grader(sample: DetailsDoc, source_name: str) -> DetailsGrader:
     """Find the grader of a doc.
 
     Args:
@@ -65,7 +66,7 @@ def find_grader(sample: DetailsRow, source_name: str) -> DetailsGrader:
         DataError: There is no such grader.
     """
     grader: DetailsGrader | None = None
-    if sample.likelihoods is None:
+    if sample.text is not None:
         if sample.by_lighteval:
             grader = "exact_match"
         elif "gsm8k" in source_name.lower():  # texts of the first leaderboard; their metrics have the same name
@@ -94,7 +95,7 @@ def find_grader(sample: DetailsRow, source_name: str) -> DetailsGrader:
     )
 
 
-def make_choice_doc(sample: DetailsRow, grader: DetailsGrader) -> tuple[str, dict[str, Any]]:
+def make_choice_doc(sample: DetailsDoc, grader: DetailsGrader) -> tuple[str, dict[str, Any]]:
     """The delimiter between prompt and choice, and the doc of a choice.
 
     Raises:
@@ -102,8 +103,8 @@ def make_choice_doc(sample: DetailsRow, grader: DetailsGrader) -> tuple[str, dic
     """
     if not sample.choices and not sample.golds:
         raise DataError("keeps neither its choices nor which of them is right", hint=_USE_EARLIER_RUN)
-    if len(sample.choices) < 2 or len(sample.choices) != len(sample.likelihoods or ()) or "" in sample.choices:
-        raise DataError(f"has {len(sample.choices)} choices and {len(sample.likelihoods or ())} likelihoods")
+    if len(sample.choices) < 2 or len(sample.choices) != len(sample.likelihoods) or "" in sample.choices:
+        raise DataError(f"has {len(sample.choices)} choices and {len(sample.likelihoods)} likelihoods")
     golds = [gold for gold in sample.golds if isinstance(gold, int) and not isinstance(gold, bool)]
     if not golds or len(golds) != len(sample.golds) or not all(0 <= gold < len(sample.choices) for gold in golds):
         raise DataError("does not say which choice is right")
@@ -135,13 +136,13 @@ def _two_lists(golds: list[int]) -> dict[str, int]:
     return {"mc1": golds[1], "true": len(golds) - 1}
 
 
-def check_recorded_verdicts(sample: DetailsRow, doc: dict[str, Any], grader: DetailsGrader) -> None:
+def check_recorded_verdicts(sample: DetailsDoc, doc: dict[str, Any], grader: DetailsGrader) -> None:
     """Check that the recorded likelihoods give the recorded verdicts.
 
     Raises:
         DataError: A verdict differs.
     """
-    costs = [(cost, False) for cost in sample.likelihoods or ()]
+    costs = [(cost, False) for cost in sample.likelihoods]
     if grader == "truthfulqa_mc":
         computed = truthfulqa_mc(doc, costs)
     else:
@@ -181,7 +182,7 @@ class GradedDocs:
 
 
 def read_details(
-    samples: Iterable[DetailsRow], source_name: str, check: Callable[[int, DetailsRow], None]
+    samples: Iterable[DetailsDoc], source_name: str, check: Callable[[int, DetailsDoc], None]
 ) -> GradedDocs:
     """Read the details of a task.
 
@@ -212,7 +213,7 @@ class _DetailsReading:
     metrics: dict[str, None] = field(default_factory=dict)
     warnings: Counter[str] = field(default_factory=Counter)
 
-    def add(self, sample: DetailsRow) -> None:
+    def add(self, sample: DetailsDoc) -> None:
         grader = find_grader(sample, self.source_name)
         if self.grader not in (None, grader):
             raise DataError("was recorded with other metrics than the docs before it")
@@ -229,56 +230,50 @@ class _DetailsReading:
             raise DataError("holds no row")
         if self.grader == "gsm8k" and not (self.generation or {}).get("until"):
             raise DataError("has no recognisable stop text: every known one occurs in an answer")
-        prompts = Counter((row.prompt, row.continuations) for row in self.rows)
-        self.warnings["duplicate_prompts"] = sum(prompts.values()) - len(prompts)
-        warnings = {name: count for name, count in sorted(self.warnings.items()) if count}
+        self.warnings["duplicate_prompts"] = count_repeated_prompts(self.rows)
+        warnings = dict(sorted(self.warnings.items()))
         graded = [name for name in METRICS_OF_GRADER[self.grader] if name in self.metrics]
         others = [name for name in self.metrics if name not in graded]
         rows = RecordedDocs(self.rows, self.generation, None, warnings, asked_as="chat" if self.is_chat else "text")
         return GradedDocs(self.grader, rows, self.delimiter, tuple(graded), tuple(others))
 
-    def _text(self, sample: DetailsRow, grader: DetailsGrader) -> RecordedDoc:
+    def _text(self, sample: DetailsDoc, grader: DetailsGrader) -> RecordedDoc:
         golds = [str(text) for gold in sample.golds for text in (gold if isinstance(gold, list) else [gold])]
         if not golds:
             raise DataError("does not keep the right answer", hint=_USE_EARLIER_RUN)
         if grader == "gsm8k":
             stop_texts = self.generation["until"] if self.generation else _STOPS
-            stops = [stop for stop in stop_texts if stop not in str(sample.text)]
+            stops = [stop for stop in stop_texts if stop not in (sample.text or "")]
             self.generation = {"until": stops, "do_sample": False, "max_gen_toks": _MAX_GEN_TOKS}
         elif self.generation not in (None, sample.generation):
             raise DataError(f"was generated with other settings than the docs before it: {sample.generation}")
         else:
             self.generation = sample.generation
         gold = golds[0]
-        return _row(sample, grader, {"query": sample.query, "gold": gold, "golds": golds}, (), gold, [[sample.text]])
+        return _row(sample, grader, {"query": sample.query, "gold": gold, "golds": golds}, (), gold)
 
-    def _choice(self, sample: DetailsRow, grader: DetailsGrader) -> RecordedDoc:
+    def _choice(self, sample: DetailsDoc, grader: DetailsGrader) -> RecordedDoc:
         delimiter, doc = make_choice_doc(sample, grader)
         if self.delimiter not in (None, delimiter):
             raise DataError("has another space between prompt and choice than the docs before it")
         self.delimiter = delimiter
         check_recorded_verdicts(sample, doc, grader)
-        # Not recorded: whether a choice is the model's greedy output.
-        answers = [[[cost, False]] for cost in sample.likelihoods or ()]
         gold = sample.ending if sample.prompts else doc["choices"][doc.get("gold", 0)]
         behind = [sample.ending] * len(sample.prompts) or [delimiter + choice for choice in doc["choices"]]
-        return _row(sample, grader, doc, tuple(behind), gold, answers)
+        return _row(sample, grader, doc, tuple(behind), gold)
 
 
 def _row(
-    sample: DetailsRow,
-    grader: DetailsGrader,
-    doc: dict[str, Any],
-    continuations: tuple[str, ...],
-    gold: str,
-    responses: list[list[Any]],
+    sample: DetailsDoc, grader: DetailsGrader, doc: dict[str, Any], continuations: tuple[str, ...], gold: str
 ) -> RecordedDoc:
+    metrics = {f"{name},none": sample.metrics[name] for name in sample.metrics if name in METRICS_OF_GRADER[grader]}
     return RecordedDoc(
-        doc=doc,
-        prompt=sample.prompt,
-        continuations=continuations,
-        gold=gold,
+        doc,
+        sample.prompt,
+        gold,
+        continuations,
+        hash_text(format_doc(doc)),
         prompts=sample.prompts,
-        responses=responses,
-        metrics={f"{name},none": value for name, value in sample.metrics.items() if name in METRICS_OF_GRADER[grader]},
+        responses=sample.responses,
+        metrics=metrics,
     )

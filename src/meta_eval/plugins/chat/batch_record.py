@@ -6,7 +6,6 @@ agreement with the record.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from meta_eval.base.hashing import hash_file, hash_text
 from meta_eval.base.inputs import format_json
 from meta_eval.harness.chat_completion import ChatChoice, ChatCompletion
 from meta_eval.pack.manifest import RecordEntry
-from meta_eval.pack.records.recorded_docs import WARNING_TEXTS, RecordedDoc, RecordedDocs
+from meta_eval.pack.records.recorded_docs import WARNING_TEXTS, RecordedDoc, RecordedDocs, count_repeated_prompts
 from meta_eval.pack.records.task_code import make_grader_code
 from meta_eval.pack.records.task_groups import ALL
 from meta_eval.plugins.chat.batch_pairs import (
@@ -63,23 +62,23 @@ class BatchRecord(Record):
             # As the baseline of another record, an answer that is its own gold has no verdict.
             has_verdict = golds is not None or reading.output_type is None
             rows.append(_make_row(doc, grading, completion, has_verdict=has_verdict))
-        prompts = Counter(row.prompt for row in rows)
         counts = {
             "unanswered": len(requests) - len(asked),
             "answers_no_request": len((results.answered.keys() | results.failed.keys()) - requests.keys()),
             "cut_lines": len(results.cut_off),
-            "duplicate_prompts": len(rows) - len(prompts),
+            "duplicate_prompts": count_repeated_prompts(rows),
         }
-        warnings = {name: count for name, count in counts.items() if count}
-        told = [*(_describe(name, count, results) for name, count in warnings.items()), *grading.list_warnings()]
-        if pair.golds is not None and not any(row.metrics and row.metrics[METRIC] for row in rows):
+        recorded_docs = RecordedDocs(rows, generation, None, counts, asked_as="chat", answer=grading.answer)
+        counted = (_describe(name, count, results) for name, count in recorded_docs.warnings.items())
+        told = [*counted, *grading.list_warnings()]
+        if pair.golds is not None and not any(row.metrics.get(METRIC) for row in rows):
             told.append(
                 f"no recorded answer equals its gold ({plural(len(rows), 'doc')}): check that {pair.golds.name} "
                 "belongs to these requests, and that a gold is all that an answer says"
             )
         model = next(iter(results.models)) or requests[asked[0]].body.get("model")
         return RecordedTask(
-            rows=RecordedDocs(rows, generation, None, warnings, asked_as="chat", answer=grading.answer),
+            rows=recorded_docs,
             output_type="generate_until",
             revision=_compute_revision(pair),
             entry=RecordEntry(
@@ -147,7 +146,7 @@ def _make_row(
         question_hash=hash_text(doc["query"]),
         gold=doc["gold"],
         responses=[[answer]],
-        metrics={METRIC: grading.compute_verdict(doc, answer)} if has_verdict else None,
+        metrics={METRIC: grading.compute_verdict(doc, answer)} if has_verdict else {},
         finish_reason=completion.finish_reason,
         completion_tokens=completion.completion_tokens,
     )

@@ -197,7 +197,7 @@ def _describe_step(step: LogEntry) -> str:
 
 def _read_means(results: LogEntry, answers: Sequence[RecordedDoc]) -> Mapping[str, float]:
     """The log's own means over samples, by the names of `read_scores`."""
-    metrics = {name for answer in answers for name in answer.metrics or ()}
+    metrics = {name for answer in answers for name in answer.metrics}
     means: dict[str, float] = {}
     for score in results.find_entries("scores"):
         name, scorer = score.find_text("name") or "", score.find_text("scorer") or ""
