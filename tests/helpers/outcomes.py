@@ -63,12 +63,26 @@ def normalise(value: Any) -> Any:
     if isinstance(value, float):
         return float(f"{value:.10g}")
     if isinstance(value, dict):
-        return {RENAMED.get(key, key): normalise(content) for key, content in value.items()}
+        return {RENAMED.get(key, key): normalise(restore(key, content)) for key, content in value.items()}
     if isinstance(value, list):
         return [normalise(each) for each in value]
     if isinstance(value, str):
         return _MANIFEST.sub("", value.replace(str(Path.cwd()), "").replace(str(ROOT), ""))
     return value
+
+
+def restore(key: str, measures: Any) -> Any:
+    """A list of measures as outcomes.json knows it: each kind of them had keys of its own."""
+    if key == "metrics":
+        return [
+            {"metric": each["name"], **{name: each[name] for name in ("docs", "value", "interval", "baseline")},
+             "drop": each["drop"] and each["drop"]["value"], "drop_interval": each["drop"] and each["drop"]["interval"]}
+            for each in measures
+        ]  # fmt: skip
+    if key == "subtasks" or (key == "scores" and measures and "name" in measures[0]):
+        new = ("interval", "drop") if key == "subtasks" else ("docs", "clear")
+        return [{name: content for name, content in each.items() if name not in new} for each in measures]
+    return measures
 
 
 def say(case: Case) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from meta_eval.judge.alarm_kinds import Alarm, AlarmOccurrence
 from meta_eval.judge.decide import Decision, Veto, decide_outcome
-from meta_eval.judge.decision import Flips, ReferenceScore, Score, Subtask, TaskDecision
+from meta_eval.judge.decision import Flips, Measure, ReferenceScore, Score, TaskDecision
 from meta_eval.judge.figures import measure_baseline_distance
 from meta_eval.judge.pair import TaskPair
 from meta_eval.reports.document import DocumentSource, RunProvenance, ShownAnswer, ShownSample
@@ -85,7 +85,9 @@ def make_report(*, exit_follows_decision: bool = False, name: str = "Llama-3.1-8
     for number, subject in enumerate(SUBJECTS):
         other = chance.uniform(0.3, 0.7)
         ours = min(0.9, max(0.05, other + chance.gauss(0, 0.04)))
-        subtasks.append(Subtask(f"mmlu_pro_chat.{subject}", 300 + 60 * number, ours, other, clear=number % 3 == 1))
+        subtasks.append(
+            Measure(f"mmlu_pro_chat.{subject}", 300 + 60 * number, ours, baseline=other, clear=number % 3 == 1)
+        )
     answers = "Meta's recorded answers, graded by the pack"
     tasks = (
         TaskDecision(
@@ -154,7 +156,7 @@ def make_comparison() -> Report:
         TaskDecision(
             "meta_mmlu_pro_instruct", "mmlu_pro", 12032, 12032, baseline_label="run A",
             flips=Flips("A", "B", 12032, 384, 348),
-            subtasks=(Subtask("s.law", 900, 0.31, 0.33, False), Subtask("s.physics", 900, 0.52, 0.49, True)),
+            subtasks=(Measure("s.law", 900, 0.31, baseline=0.33, clear=False), Measure("s.physics", 900, 0.52, baseline=0.49, clear=True)),
         ),
         TaskDecision("meta_math_hard", "math_hard", 1324, 1324, baseline_label="run A", flips=Flips("A", "B", 1324, 94, 41)),
     )  # fmt: skip

@@ -18,7 +18,7 @@ from meta_eval.base.thresholds import CutAnswers
 from meta_eval.harness.doc_results import ResultsError
 from meta_eval.harness.lm_eval_run import Run, read_run
 from meta_eval.judge.decide import RunDecision
-from meta_eval.judge.decision import DropEstimate, TaskDecision
+from meta_eval.judge.decision import TaskDecision
 from meta_eval.judge.gate import Gate, GateTask
 from meta_eval.judge.runs import compare_runs, decide_run
 from meta_eval.pack.baseline import Baseline
@@ -252,7 +252,7 @@ def test_pass_at_k_and_the_majority_of_two_runs_are_paired_with_clusters(tmp_pat
     assert by_name.keys() == wanted.keys()
     for name, (first, second) in wanted.items():
         drop = stats.paired_drop(first, second, clusters=[place // 2 for place in range(60)])
-        assert by_name[name].drop == DropEstimate(pytest.approx(drop.value), drop.interval())
+        assert by_name[name].drop == stats.DropPart(pytest.approx(drop.value), drop.interval())
         assert (by_name[name].baseline, by_name[name].value) == pytest.approx((drop.baseline, drop.candidate))
     sentence = str(describe_sampling(task))
     assert re.search(r"; pass@4 \d+\.\d \(.*?\), baseline \d+\.\d, drop \d+\.\d \(.*?\); maj@4 ", sentence)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from meta_eval import stats
 from meta_eval.harness.doc_results import DocResult, FilterResult
-from meta_eval.judge.decision import MetricComparison
+from meta_eval.judge.decision import Measure
 from meta_eval.judge.figures import compare_metrics
 
 COUNTS = st.integers(1, 3).flatmap(lambda of: st.tuples(st.integers(0, of), st.just(of))) | st.just((0, 0))
@@ -28,21 +28,21 @@ def make_doc(number: int, **metrics: Any) -> DocResult:
 
 def compare(
     baseline: Sequence[Any], candidate: Sequence[Any], clusters: Sequence[str] | None = None, lower: bool = False
-) -> MetricComparison:
+) -> Measure:
     """The comparison of the metric ``f1`` with these values."""
     runs = [[make_doc(n, exact_match=1.0, f1=value) for n, value in enumerate(side)] for side in (baseline, candidate)]
     named = (lambda docs: [clusters[doc.doc_id] for doc in docs]) if clusters else lambda docs: None
     found = compare_metrics(
         [runs[1]], ([runs[0]], [runs[1]]), "exact_match,none", frozenset(["f1"] if lower else []), named
     )
-    return next(metric for metric in found if metric.metric == "f1,none")
+    return next(metric for metric in found if metric.name == "f1,none")
 
 
 def test_a_metric_that_pools_verdicts_is_a_ratio_of_sums() -> None:
     one, none = (True,), None
     metric = compare([one, one, none, (True, False)], [one, (False,), (False, False), none])
     assert (metric.docs, metric.value, metric.baseline) == (3, 1 / 4, 3 / 4)
-    assert metric.drop == pytest.approx(1 / 2)
+    assert metric.drop is not None and metric.drop.value == pytest.approx(1 / 2)
 
 
 def test_docs_that_a_metric_is_not_about_do_not_narrow_its_interval() -> None:
@@ -55,16 +55,18 @@ def test_single_verdicts_have_the_interval_and_drop_of_a_share() -> None:
     pooled = compare([(bool(value),) for value in a], [(bool(value),) for value in b])
     drop = stats.paired_drop(a, b)
     assert pooled == compare(a, b)
-    assert (pooled.drop, pooled.drop_interval) == (pytest.approx(drop.value), drop.interval())
+    assert pooled.drop == stats.DropPart(pytest.approx(drop.value), drop.interval())
     assert pooled.interval == stats.score_interval(b)
-    assert compare(a, b, lower=True).drop == pytest.approx(-drop.value)
+    rise = compare(a, b, lower=True).drop
+    assert rise is not None and rise.value == pytest.approx(-drop.value)
 
 
 def test_docs_of_a_cluster_are_not_independent() -> None:
     a, b = [(True,)] * 40, [(True,)] * 30 + [(False,)] * 10
     apart, together = compare(a, b), compare(a, b, [str(n // 10) for n in range(40)])
-    assert apart.drop_interval is not None and together.drop_interval is not None
-    assert together.drop_interval.upper > apart.drop_interval.upper
+    assert apart.drop is not None and together.drop is not None
+    assert together.drop.interval.upper > apart.drop.interval.upper
+    assert apart.interval is not None and together.interval is not None
     assert together.interval.lower < apart.interval.lower
 
 
@@ -73,7 +75,7 @@ def test_a_task_of_one_metric_has_no_table_and_other_values_no_row() -> None:
     assert compare_metrics(docs, None, "exact_match,none", frozenset(), lambda _: None) == ()
     docs = [[make_doc(0, exact_match=1.0, by_subtask=("a", 1.0), f1=None)]]
     (metric,) = compare_metrics(docs, None, "exact_match,none", frozenset(), lambda _: None)
-    assert (metric.metric, metric.drop) == ("exact_match,none", None)
+    assert (metric.name, metric.drop) == ("exact_match,none", None)
 
 
 @given(st.lists(st.tuples(COUNTS, COUNTS), min_size=1))

@@ -338,7 +338,7 @@ def test_every_view_has_the_scores_with_and_without_the_answers_that_were_cut(tm
     report = dataclasses.replace(report, tasks=(*tasks, *report.tasks[2:]))
     sentences = (
         "31 of 12,032 answers cut. Score: 46.6 with them, 47.1 without (baseline 47.3)",
-        "1,324 of 1,324 answers cut. Score: 46.6 with them, - without",
+        "1,324 of 1,324 answers cut. Score: 46.6 with them",
     )
     page = written(tmp_path, report)[1].text
     for shown in (printed(report), markdown.render(report.document()), page):

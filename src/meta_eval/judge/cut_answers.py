@@ -18,7 +18,7 @@ from meta_eval.base.thresholds import ALARM_LIMIT_HIT, ALPHA, CutAnswers
 from meta_eval.harness.doc_results import COUNTED, DocResult, FilterResult, replace_verdict
 from meta_eval.harness.scores import ScoredRun
 from meta_eval.judge.alarm_kinds import AlarmOccurrence, RaisedAlarm
-from meta_eval.judge.decision import CutSummary, DropEstimate
+from meta_eval.judge.decision import CutSummary
 from meta_eval.judge.doc_pairs import Clusters, RunPair, measure_drop
 
 
@@ -160,12 +160,12 @@ def _signed(share: float, plus: str = "+") -> str:
     return digits if float(digits) == 0 else f"{plus if share > 0 else chr(0x2212)}{digits}"
 
 
-def _bounds(estimate: DropEstimate) -> str:
+def _bounds(estimate: stats.DropPart) -> str:
     return f"{_signed(estimate.interval.lower, '')} to {_signed(estimate.interval.upper, '')}"
 
 
-def _estimate(drop: stats.Drop | None) -> DropEstimate | None:
-    return None if drop is None else DropEstimate(drop.value, drop.interval())
+def _estimate(drop: stats.Drop | None) -> stats.DropPart | None:
+    return None if drop is None else drop.part
 
 
 def _count_docs(scored: ScoredRun) -> int:

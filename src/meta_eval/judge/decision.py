@@ -9,13 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal
 
-from meta_eval import stats
 from meta_eval.base.plain_data import HIDDEN, make_plain, written
 from meta_eval.base.thresholds import CutAnswers, Outcome
 from meta_eval.harness.doc_results import DocResult
 from meta_eval.harness.lm_eval_run import TaskRun
 from meta_eval.judge.own_unit import OwnUnitDrop
-from meta_eval.stats import Drop, DropBreakdown, Interval
+from meta_eval.stats import Drop, DropBreakdown, DropPart, Interval
 
 # The interval of a drop of which nothing is known.
 _UNKNOWN = Interval(-1.0, 1.0)
@@ -114,37 +113,32 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True)
-class DropEstimate:
-    """A drop, positive for worse, with its interval at `LEVEL`."""
+class Measure:
+    """A number beside the drop that decides: a metric, pass@k or maj@k (the verdict on the most frequent answer), or a
+    subtask in the metric of single verdicts."""
 
-    value: float
-    interval: Interval
-
-
-@dataclass(frozen=True, slots=True)
-class MetricComparison:
-    """A metric of a task."""
-
-    metric: str
-    """``metric,filter``."""
+    name: str
+    """``metric,filter``, ``pass@4``, ``maj@4``, or the subtask."""
 
     docs: int
     """Docs that it is about."""
 
     value: float
-    """Its value, 0 to 1."""
+    """Of the candidate, 0 to 1."""
 
-    interval: stats.Interval
-    """Of it, at `LEVEL`."""
+    interval: Interval | None = None
+    """Of it, at `LEVEL`; None for a subtask."""
 
     baseline: float | None = None
-    """That of the baseline, over the docs of both; None without one."""
+    """Of the baseline, over the docs of both. None without one, or if its answers are too few (pass@k) or not as many
+    (maj@k)."""
 
-    drop: float | None = None
-    """From the baseline, positive for worse; None without one."""
+    drop: DropPart | None = None
+    """From the baseline, paired doc by doc; None without one."""
 
-    drop_interval: stats.Interval | None = None
-    """Of the drop, at `LEVEL`."""
+    clear: bool | None = None
+    """Whether a subtask differs by more than chance would make any subtask differ (Holm over the subtasks); None for
+    others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,16 +175,16 @@ class CutSummary:
     `baseline`, `drop_as_wrong` and `drop_without` are then None too.
     """
 
-    more: DropEstimate | None = None
+    more: DropPart | None = None
     """How much more often the candidate's answers are cut; None where that is not known of every answer."""
 
-    drop: DropEstimate | None = None
+    drop: DropPart | None = None
     """As the answers were graded; None without a baseline."""
 
-    drop_as_wrong: DropEstimate | None = None
+    drop_as_wrong: DropPart | None = None
     """With cut answers as wrong; None without a baseline."""
 
-    drop_without: DropEstimate | None = None
+    drop_without: DropPart | None = None
     """Of the docs that were cut in neither; None where none is left."""
 
     docs_without: int = 0
@@ -217,26 +211,6 @@ class CutSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class SampledScore:
-    """pass@k or maj@k (the verdict on the most frequent answer)."""
-
-    name: str
-    """``pass@4``, ``maj@4``."""
-
-    value: float
-    """Of the candidate, 0 to 1."""
-
-    interval: Interval
-    """Of it, at `LEVEL`."""
-
-    baseline: float | None
-    """Of the baseline; None without one, or if its answers are too few (pass@k) or not as many (maj@k)."""
-
-    drop: DropEstimate | None = None
-    """From the baseline, paired doc by doc; None without one."""
-
-
-@dataclass(frozen=True, slots=True)
 class Sampling:
     """Sampled answers."""
 
@@ -249,7 +223,7 @@ class Sampling:
     is_sampled: bool
     """Whether the run says that it drew answers at a temperature."""
 
-    scores: tuple[SampledScore, ...]
+    scores: tuple[Measure, ...]
     """Pass@k and maj@k; the score of the task is the mean over answers."""
 
 
@@ -309,26 +283,6 @@ class EngineNoise:
     def flipped(self) -> float:
         """The share of docs that flips."""
         return (self.lost + self.won) / self.docs
-
-
-@dataclass(frozen=True, slots=True)
-class Subtask:
-    """One subtask, in the metric of single verdicts."""
-
-    name: str
-    """Its name."""
-
-    docs: int
-    """Its docs."""
-
-    value: float
-    """The score."""
-
-    baseline: float | None
-    """The baseline's score on the same docs; None where there is none."""
-
-    clear: bool
-    """Whether the difference is larger than chance would make that of any subtask (Holm over the subtasks)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -493,7 +447,7 @@ class TaskDecision:
     scores: tuple[Score, ...] = ()
     """Each metric that answers a published number, in the order of the pack."""
 
-    metrics: tuple[MetricComparison, ...] = ()
+    metrics: tuple[Measure, ...] = ()
     """Of chat requests all metrics under the drop's filter, if several."""
 
     flips: Flips | None = None
@@ -513,7 +467,7 @@ class TaskDecision:
     gaps: tuple[str, ...] = ()
     """Known reasons why a number may differ, a sentence each."""
 
-    subtasks: tuple[Subtask, ...] = ()
+    subtasks: tuple[Measure, ...] = ()
     """By name; empty where there is only one."""
 
     averages: tuple[LmEvalAverage, ...] = ()

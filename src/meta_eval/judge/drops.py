@@ -33,7 +33,7 @@ from meta_eval.judge.decision import (
     RUN_A,
     CutSummary,
     Flips,
-    MetricComparison,
+    Measure,
     TaskDecision,
 )
 from meta_eval.judge.doc_pairs import (
@@ -316,7 +316,7 @@ def _cut(
     return describe_cut(pair.candidate, sides, metric_key, rate, clusters) if metric_key else None
 
 
-def _compare_metrics(pair: TaskPair, metric_key: str | None, clusters: Clusters) -> tuple[MetricComparison, ...]:
+def _compare_metrics(pair: TaskPair, metric_key: str | None, clusters: Clusters) -> tuple[Measure, ...]:
     if metric_key is None or not pair.candidate_runs[0].is_chat:
         return ()
     candidate, both = pair.candidate, pair.sides

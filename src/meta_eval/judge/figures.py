@@ -19,14 +19,11 @@ from meta_eval.harness.scores import ScoredRun, list_metric_keys
 from meta_eval.judge.decision import (
     RUN_A,
     BaselineDifference,
-    DropEstimate,
     LmEvalAverage,
-    MetricComparison,
+    Measure,
     ReferenceScore,
-    SampledScore,
     Sampling,
     Score,
-    Subtask,
     TaskDecision,
 )
 from meta_eval.judge.doc_pairs import Clusters, RunPair, measure_drop, pair_scores
@@ -254,17 +251,19 @@ def compute_subtask_drops(candidate: ScoredRun, metric_key: str, pair: RunPair |
     return drops
 
 
-def describe_subtasks(candidate: ScoredRun, metric_key: str, pair: RunPair | None) -> tuple[Subtask, ...]:
+def describe_subtasks(candidate: ScoredRun, metric_key: str, pair: RunPair | None) -> tuple[Measure, ...]:
     """List the subtasks by name, each with its score and the baseline's; arguments as of `compute_subtask_drops`."""
     drops = compute_subtask_drops(candidate, metric_key, pair)
     corrected = stats.correct_by_holm([drop.p_value() for drop in drops.values()])
     clear = {name: p < ALPHA for name, p in zip(drops, corrected, strict=True)}
     return tuple(
-        Subtask(
+        Measure(
             name,
             len(docs.values),
             stats.mean(docs.values),
+            None,
             drops[name].baseline if name in drops else None,
+            drops[name].part if name in drops else None,
             clear.get(name, False),
         )
         for name, docs in sorted(_grouped(candidate, metric_key, pair).items())
@@ -307,7 +306,7 @@ def compare_metrics(
     lower_is_better: Set[str],
     clusters: Callable[[Sequence[DocResult]], Sequence[Hashable] | None],
     disputed: Set[str] = frozenset(),
-) -> tuple[MetricComparison, ...]:
+) -> tuple[Measure, ...]:
     """Compare all metrics under the filter of the drop's metric; none unless there are several.
 
     Args:
@@ -338,7 +337,7 @@ def _compare(
     filter_name: str,
     lower_is_better: bool,
     clusters: Callable[[Sequence[DocResult]], Sequence[Hashable] | None],
-) -> MetricComparison | None:
+) -> Measure | None:
     counts = _count(runs, metric, filter_name)
     if counts is None or not any(of for _, of in counts):
         return None
@@ -346,12 +345,8 @@ def _compare(
     values, docs = [counts[place] for place in used], [runs[0][place] for place in used]
     is_plain = all(of == 1 for _, of in values)
     contributions = [value for value, _ in values] if is_plain else stats.pooled_contributions(values)
-    found = MetricComparison(
-        f"{metric},{filter_name}",
-        len(used),
-        _divide(counts),
-        stats.score_interval(contributions, clusters=clusters(docs)),
-    )
+    interval = stats.score_interval(contributions, clusters=clusters(docs))
+    found = Measure(f"{metric},{filter_name}", len(used), _divide(counts), interval)
     sides = [_count(side, metric, filter_name) for side in pair or ()]
     if pair is None or not all(side and any(of for _, of in side) for side in sides):
         return found
@@ -361,9 +356,7 @@ def _compare(
     names = clusters([pair[1][0][place] for place in used])
     drop = stats.paired_drop(losses, [0.0] * len(losses), clusters=names)
     drop = drop.invert() if lower_is_better else drop
-    return MetricComparison(
-        found.metric, found.docs, found.value, found.interval, _divide(baseline), drop.value, drop.interval()
-    )
+    return replace(found, baseline=_divide(baseline), drop=drop.part)
 
 
 def _count(runs: Runs, metric: str, filter_name: str) -> _Counts | None:
@@ -414,7 +407,7 @@ def describe_sampling(
     baseline_count = count_answers(baseline, metric_key) if baseline else None
     if answers == 1 and (baseline_count or 1) == 1 and not is_sampled:
         return None
-    scores: list[SampledScore | None] = []
+    scores: list[Measure | None] = []
     if metric_key.partition(",")[0] not in candidate.lower_is_better:
         powers = [2**power for power in range(1, int(math.log2(answers)) + 1)]
         ways = [(f"pass@{k}", _pass_at(k), answers / k) for k in dict.fromkeys([*powers, answers]) if k > 1]
@@ -454,7 +447,7 @@ def _measure(
     clusters: Clusters,
     combine: _Combine,
     answers: float,
-) -> SampledScore | None:
+) -> Measure | None:
     """A score that combines the answers to each doc, and its drop, which is paired like any other."""
     combined = _combine_answers(candidate, metric_key, combine)
     scores = combined.scores(metric_key) if combined else None
@@ -463,10 +456,8 @@ def _measure(
     baseline_scores = _combine_answers(baseline, metric_key, combine) if baseline else None
     drop = measure_drop(RunPair(baseline_scores, combined), metric_key, clusters) if baseline_scores else None
     interval = stats.sampled_interval(scores.contributions, answers, scores.labels, scores.clusters)
-    return SampledScore(
-        name, scores.value, interval, drop.baseline if drop else None,
-        DropEstimate(drop.value, drop.interval()) if drop else None,
-    )  # fmt: skip
+    measure = Measure(name, len(scores.contributions), scores.value, interval)
+    return replace(measure, baseline=drop.baseline, drop=drop.part) if drop else measure
 
 
 def _combine_answers(scored: ScoredRun, metric_key: str, combine: _Combine) -> ScoredRun | None:

@@ -354,7 +354,7 @@ def _find_cut_share(report: Report) -> float | None:
 
 
 def _find_valid_calls(report: Report) -> float | None:
-    calls = [metric for task in report.tasks for metric in task.metrics if metric.metric.startswith(_VALID_CALLS)]
+    calls = [metric for task in report.tasks for metric in task.metrics if metric.name.startswith(_VALID_CALLS)]
     return sum(call.value * call.docs for call in calls) / sum(call.docs for call in calls) if calls else None
 
 

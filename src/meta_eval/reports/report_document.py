@@ -14,7 +14,7 @@ from meta_eval.reports.plot import make_plot
 
 if TYPE_CHECKING:
     from meta_eval.judge.decide import Decision
-    from meta_eval.judge.decision import Score, Subtask, TaskDecision
+    from meta_eval.judge.decision import Measure, Score, TaskDecision
     from meta_eval.reports.document import ShownSample, Table
     from meta_eval.reports.report_data import ReportData
     from meta_eval.stats import Drop, DropBreakdown, DropPart
@@ -271,7 +271,7 @@ class Tile:
     """A subtask by the name to show, its difference from the other side's score, and the class of its colour."""
 
     name: str
-    subtask: Subtask
+    subtask: Measure
     difference: float | None
     heat: str
 
@@ -294,10 +294,10 @@ def make_tiles(report: ReportData) -> Tiles:
     return Tiles(candidate, baseline, tuple((task.name, _tiles(task)) for task in report.tasks if task.subtasks))
 
 
-def make_subtask_table(task: TaskDecision, report: ReportData) -> Table[Subtask]:
+def make_subtask_table(task: TaskDecision, report: ReportData) -> Table[Measure]:
     """The same as a table, for Markdown."""
     candidate, baseline = ("B", "A") if report.document_type == "compare" else ("ours", report.baseline_owner)
-    columns: tuple[Column[Subtask], ...] = (
+    columns: tuple[Column[Measure], ...] = (
         Column("docs", "docs", lambda subtask: subtask.docs, text.format_count),
         Column("score", candidate, lambda subtask: subtask.value, text.format_percent),
         Column("baseline", baseline, lambda subtask: subtask.baseline, text.format_percent),
@@ -309,7 +309,7 @@ def make_subtask_table(task: TaskDecision, report: ReportData) -> Table[Subtask]
     return Table("subtasks", title, columns, rows, first="subtask", views=views, folded=views)
 
 
-def _difference(subtask: Subtask) -> float | None:
+def _difference(subtask: Measure) -> float | None:
     return None if subtask.baseline is None else subtask.value - subtask.baseline
 
 
@@ -323,7 +323,7 @@ def _tiles(task: TaskDecision) -> tuple[Tile, ...]:
     )
 
 
-def _heat(subtask: Subtask, difference: float | None) -> str:
+def _heat(subtask: Measure, difference: float | None) -> str:
     """A difference diverges from nought; where there is none to show, the score itself is the heat."""
     if difference is None:
         return f"heat s{min(9, int(10 * subtask.value))}"

@@ -15,7 +15,7 @@ from meta_eval.reports.document import CellValue, Column, Row, Table
 
 if TYPE_CHECKING:
     from meta_eval.judge.decide import Decision
-    from meta_eval.judge.decision import Flips, MetricComparison, Score, TaskDecision
+    from meta_eval.judge.decision import Flips, Measure, Score, TaskDecision
     from meta_eval.reports.report_data import ReportData
     from meta_eval.stats import Drop, Interval
 
@@ -246,10 +246,10 @@ def _published(score: Score) -> float | None:
 # All metrics of a task
 
 
-def make_metric_table(report: ReportData) -> Table[MetricComparison]:
+def make_metric_table(report: ReportData) -> Table[Measure]:
     """All metrics of tasks that have several, each with its own drop."""
     first, second = ("A", "B") if report.document_type == "compare" else ("base", "ours")
-    columns: tuple[Column[MetricComparison], ...] = (
+    columns: tuple[Column[Measure], ...] = (
         Column("docs", "docs", attrgetter("docs"), text.format_count, "docs that it is about"),
         Column("baseline", first, attrgetter("baseline"), text.format_percent),
         Column("candidate", second, attrgetter("value"), text.format_percent, strong=True),
@@ -257,14 +257,18 @@ def make_metric_table(report: ReportData) -> Table[MetricComparison]:
             "interval", f"{LEVEL_TEXT} interval", attrgetter("interval"), text.format_interval,
             headings={"html": LEVEL_TEXT, "terminal": LEVEL_TEXT},
         ),
-        Column("drop", "drop", attrgetter("drop"), text.format_drop, "points, positive for worse"),
         Column(
-            "drop_interval", f"{LEVEL_TEXT} interval of it", attrgetter("drop_interval"), text.format_drop_interval,
+            "drop", "drop", lambda metric: metric.drop.value if metric.drop else None, text.format_drop,
+            "points, positive for worse",
+        ),
+        Column(
+            "drop_interval", f"{LEVEL_TEXT} interval of it",
+            lambda metric: metric.drop.interval if metric.drop else None, text.format_drop_interval,
             headings={"terminal": f"{LEVEL_TEXT} of it"},
         ),
     )  # fmt: skip
     rows = tuple(
-        Row(task.name, metric, part=metric.metric.partition(",")[0]) for task in report.tasks for metric in task.metrics
+        Row(task.name, metric, part=metric.name.partition(",")[0]) for task in report.tasks for metric in task.metrics
     )
     legend = "Percent and points. Docs of which a metric says nothing are left out of it; no decision depends on it."
     return Table("metrics", "All metrics", columns, rows, legend)

@@ -12,10 +12,11 @@ that hold at every look. `drift` tests whether late answers are worse. `breakdow
 grader, model and prompts. `sampled` handles several answers per doc.
 """
 
-from meta_eval.stats.breakdown import DropBreakdown, DropPart, average_breakdowns, break_down_drop
+from meta_eval.stats.breakdown import DropBreakdown, average_breakdowns, break_down_drop
 from meta_eval.stats.drift import is_drift, order_p_value, repeat_p_value
 from meta_eval.stats.drop import (
     Drop,
+    DropPart,
     average_runs,
     heterogeneity_p,
     mean_drop,

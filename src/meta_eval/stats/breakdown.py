@@ -31,23 +31,13 @@ from typing import TypeVar
 from meta_eval.base.plain_data import written
 from meta_eval.base.thresholds import SAME_VALUE
 from meta_eval.stats.clustered_mean import average_docs
-from meta_eval.stats.drop import Drop, mean_drop, paired_drop
+from meta_eval.stats.drop import Drop, DropPart, mean_drop, paired_drop
 from meta_eval.stats.intervals import Interval
 
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True)
-class DropPart:
-    """The part of the prompts in a drop, positive for worse, with its interval at `LEVEL`. It is from -2 to 2: if the
-    docs of D lost everything and those of S won everything, it is twice the share of D.
-    """
-
-    value: float
-    interval: Interval
-
-
-_PART = written(lambda drop: DropPart(drop.value, drop.interval()) if isinstance(drop, Drop) else drop)
+_PART = written(lambda drop: drop and drop.part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +57,8 @@ class DropBreakdown:
     """The drop on docs with the recorded prompt; None if there are none."""
 
     prompts: DropPart | None
-    """The remaining part; None if no doc has the recorded prompt."""
+    """The remaining part, from -2 to 2: if the docs of D lost everything and those of S won everything, it is twice the
+    share of D. None if no doc has the recorded prompt."""
 
     docs: int
     """Docs with all three values."""

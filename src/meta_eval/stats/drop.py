@@ -46,6 +46,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class DropPart:
+    """A drop, or a part of one, positive for worse, with its interval at `LEVEL`."""
+
+    value: float
+    interval: Interval
+
+
+@dataclass(frozen=True, slots=True)
 class Drop:
     """How much lower a candidate's score is than its baseline's over the same docs."""
 
@@ -103,6 +111,11 @@ class Drop:
     def value(self) -> float:
         """The drop."""
         return self.lost - self.won
+
+    @property
+    def part(self) -> DropPart:
+        """The drop with its interval at `LEVEL`, and nothing else."""
+        return DropPart(self.value, self.interval())
 
     def invert(self) -> Drop:
         """The drop of a metric where lower is better: gains and losses change places."""
