@@ -40,6 +40,8 @@ def test_a_backend_without_fault_passes_every_check() -> None:
     result = check_engine(NumpyClient())
     assert [check.name for check in result.checks if check.status != "passed"] == []
     assert len(result.checks) == 11
+    (bos,) = (check for check in result.checks if check.name == BOS)
+    assert bos.what == "texts are those of 1, likelihoods are those of 1, the engine counts 1"
 
 
 FAULTS = [

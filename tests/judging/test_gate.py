@@ -21,7 +21,7 @@ from meta_eval.harness.choice import Choice
 from meta_eval.harness.lm_eval_run import Run, read_run
 from meta_eval.judge.decide import RunDecision
 from meta_eval.judge.decision import NUMBER
-from meta_eval.judge.gate import Gate, read_gate
+from meta_eval.judge.gate import Gate, check_conditions, read_gate
 from meta_eval.judge.runs import compare_runs, decide_run
 from meta_eval.pack.manifest import Manifest, TaskEntry
 from meta_eval.pack.task_choice import choose_tasks
@@ -393,6 +393,19 @@ def test_a_condition_on_the_answers_decides_whatever_the_score_is(
     assert result.decision.outcome == outcome
     assert reason in "; ".join(alarm.tasks[0].note or "" for alarm in result.alarms if alarm.kind.startswith("gate"))
     assert not reason or reason in reason_of(result)
+
+
+def test_so_few_answers_of_which_it_is_not_known_cannot_exceed_the_limit(tmp_path: Path) -> None:
+    line = {"metrics": ["exact_match"], "filtered_resps": [], "resps": [["x"]]}
+    known, unknown = (
+        write_and_read(tmp_path / name, [1.0] * 10, line=own).tasks["meta_some"].docs
+        for name, own in (("known", {}), ("unknown", line))
+    )
+    docs = [*known[:9], unknown[9]]
+    assert list(check_conditions("meta_some", docs, "strict-match", {"unextracted": 20})) == []
+    assert [severity for severity, _ in check_conditions("meta_some", docs, "strict-match", {"unextracted": 5})] == [
+        "gate not met"
+    ]
 
 
 def test_without_limits_nothing_is_asked_of_the_answers(tmp_path: Path) -> None:

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from runs import published
 
 from meta_eval import stats
 from meta_eval.harness.doc_results import DocResult, FilterResult
 from meta_eval.judge.decision import Measure
-from meta_eval.judge.figures import compare_metrics
+from meta_eval.judge.figures import compare_metrics, is_fraction
 
 COUNTS = st.integers(1, 3).flatmap(lambda of: st.tuples(st.integers(0, of), st.just(of))) | st.just((0, 0))
 
@@ -90,3 +91,15 @@ def test_losses_average_to_the_difference_of_two_ratios(docs: list[Any]) -> None
     (y, m), (z, k) = totals
     assert stats.mean(losses) == pytest.approx(y / m - z / k)
     assert all(loss == 0 for loss, (a, b) in zip(losses, docs, strict=True) if a == b)
+
+
+@pytest.mark.parametrize(
+    ("metric", "value", "is_share"),
+    [
+        ("exact_match", 65.0, True),
+        ("word_perplexity", 12.5, False),
+        ("bleu", 41.0, False),
+    ],
+)
+def test_a_recorded_number_is_a_share_if_its_metric_has_bounds(metric: str, value: float, is_share: bool) -> None:
+    assert is_fraction(published(value, metric=f"{metric},none")) is is_share

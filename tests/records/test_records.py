@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import re
@@ -205,6 +206,24 @@ def test_rendered_chat_templates_bring_no_second_bos_and_ask_the_same(shapes: Pa
     record(pack, shapes / "chat_again", names)
     judged = report([shapes / "chat_again"], pack=pack)
     assert {task.flips and task.flips.agreed for task in judged.tasks} == {7, 8}
+
+
+def test_prompts_that_bring_a_bos_were_asked_with_one_though_the_run_added_none(old: Path) -> None:
+    (results,) = old.rglob("results_*.json")
+    tree = json.loads(results.read_text(encoding="utf-8"))
+    tree["config"]["model_args"]["add_bos_token"] = False
+    results.write_text(json.dumps({**tree, "tokenizer_bos_token": ["<s>"]}), encoding="utf-8")
+
+    def bring_bos(samples: list[dict[str, Any]]) -> None:
+        for sample in samples:
+            arguments = sample["arguments"]["gen_args_0"]
+            arguments["arg_0"] = f"<s>{arguments['arg_0']}"
+            sample["prompt_hash"] = hashlib.sha256(arguments["arg_0"].encode()).hexdigest()
+
+    change(old, "tiny_free", bring_bos)
+    manifest = read_manifest(tiny(old, "tiny_free"))
+    (entry,) = manifest.tasks.values()
+    assert (entry.warnings["prompt_with_bos"], manifest.run_settings.add_bos_token) == (entry.docs, True)
 
 
 def test_a_bos_that_opens_turns_stays_in_the_prompt(shapes: Path) -> None:

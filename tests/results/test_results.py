@@ -57,6 +57,12 @@ def edit(path: Path, change: Callable[[list[bytes]], list[bytes]]) -> None:
 # Real output
 
 
+def test_a_time_to_the_nanosecond_in_the_names_of_files_is_read(tmp_path: Path) -> None:
+    run = read_run([write_run(tmp_path / "out", [1.0, 0.0], time="2026-01-02T03-04-05.123456789")])
+    assert [doc.doc_id for doc in run.tasks["meta_some"].docs] == [0, 1]
+    assert run.notes == ()
+
+
 def test_every_task_of_a_real_run_is_read(output: Path) -> None:
     run = read_whole(output)
     assert list(run.tasks) == list(REPLAYED)

@@ -274,6 +274,15 @@ def test_chosen_docs_are_spread_over_tasks_and_subtasks(tasks: dict[str, list[st
         assert all(per[name] >= min(count, max(per.values()) - 1) for name, count in whole.items())
 
 
+def test_of_more_tasks_than_docs_every_so_many_has_one() -> None:
+    assert spread_docs({f"t{number}": ["a", "b"] for number in range(10)}, 4) == {
+        "t0": [0],
+        "t2": [0],
+        "t5": [0],
+        "t7": [0],
+    }
+
+
 def test_the_rules_stop_from_as_many_docs_on_as_is_written() -> None:
     for hits, docs, share in ((0, 12, 1 / 3), (2, 24, 1 / 3), (4, 32, 1 / 3), (0, 7, 1 / 2), (8, 32, 1 / 2)):
         assert compute_binomial_cdf(hits, docs, share) < 0.01 < compute_binomial_cdf(hits + 1, docs, share)

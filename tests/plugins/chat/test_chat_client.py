@@ -61,6 +61,25 @@ def name_of(body: Body) -> str:
     return str(body["messages"][-1]["content"])
 
 
+def count_event_loops() -> int:
+    """How many event loops of this process hold a file open."""
+    count = 0
+    for file in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # a connection that is closed meanwhile
+            count += "eventpoll" in str(file.readlink())
+    return count
+
+
+def test_a_client_that_has_ended_keeps_no_event_loop_open() -> None:
+    before = count_event_loops()
+    with ChatServer(lambda _: completion("yes")) as server:
+        client = make_client(server.url)
+        with client:
+            assert [answer.text for answer in client.answer([make_request("q")])] == ["yes"]
+            assert count_event_loops() == before + 1
+        assert count_event_loops() == before
+
+
 def test_a_request_carries_messages_settings_and_the_key_alone() -> None:
     (response,), server = ask(
         lambda _: completion({"content": None, "tool_calls": [CALL], "reasoning": "hm"}, "tool_calls"),

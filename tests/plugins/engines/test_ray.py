@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import ast
 import json
+import pickle
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pyarrow as pa
 import pytest
 
+from meta_eval.ask.request import Request
 from meta_eval.harness.settings import RunSettings
 from meta_eval.pack.backends.registry import find_backend
 from meta_eval.plugins.engines.ray import ray_rows
-from meta_eval.plugins.engines.ray.ray_client import explain_ending
+from meta_eval.plugins.engines.ray.ray_client import RayClient, explain_ending
 
 
 def test_what_travels_needs_nothing_of_meta_eval() -> None:
@@ -67,6 +71,25 @@ def parse_response(worker_row: dict[str, Any]) -> dict[str, Any]:
 def test_a_text_comes_back_with_its_tokens() -> None:
     parsed = parse_response(row({"max_tokens": 5}, generated_text="hi", generated_tokens=[5, 6]))
     assert parsed == {"text": "hi", "token_ids": [5, 6], "seconds": 1.5, "choices": []}
+
+
+def test_an_answer_began_as_many_seconds_ago_as_its_slowest_part_took(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = RunSettings(model_name="m", backend="ray", tasks=("t",), include_path="pack")
+    request = Request("t/0", "t", 0, 0, "choices", "prompt", continuations=("a", "b"))
+    request = replace(request, prompt_ids=[1, 2], continuation_ids=([5, 6], [7, 8]))
+    rows = [
+        {"number": 0, "part": part, "ask": pickle.dumps(request),
+         "response": json.dumps({"seconds": seconds, "choices": [[-1.0 - part, True]]})}
+        for part, seconds in enumerate((1.5, 40.0))
+    ]  # fmt: skip
+    monkeypatch.setattr(RayClient, "_asked", lambda *_: iter(rows))
+    monkeypatch.setattr(RayClient, "_can_ask_ids", False, raising=False)  # what a cluster says when it is entered
+    monkeypatch.setitem(sys.modules, "ray", MagicMock())
+    (answer,) = RayClient(settings, model="m", logs=tmp_path).answer([request])
+    assert answer.choices == [(-1.0, True), (-2.0, True)]
+    assert answer.ended - answer.started == pytest.approx(40)
 
 
 @pytest.mark.parametrize("key", [int, str])

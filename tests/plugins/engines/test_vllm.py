@@ -55,6 +55,7 @@ def test_the_context_of_continuations_is_computed_once(client: VllmClient) -> No
     assert [choice for choice, _ in response.choices] == pytest.approx(
         [exact(continuation) for continuation in continuations]
     )
+    assert all(is_likeliest for _, is_likeliest in response.choices)  # so is each token, says the stand-in
     # 14 tokens of context are three whole blocks and two more; of these 12 each but the first reads 12.
     assert computed(client) == len(CONTEXT) * 3 + 9 - 2 * 12
 

@@ -90,6 +90,15 @@ def test_other_weights_are_different_with_and_without_a_noise() -> None:
         assert [cause.key for cause in find_causes(verdicts, other, None, 0)] == ["weights"]
 
 
+def test_answers_that_are_unlikely_in_their_later_tokens_alone_are_not_of_another_prompt() -> None:
+    places = np.arange(80)
+    docs = score(
+        [answer(doc, [-3.0] * 80, np.where((places > 40) & (places % 10 == 9), 0.6, 0.0)) for doc in range(40)]
+    )
+    (cause,) = find_causes(judge_answers(docs), docs, None, 0)
+    assert cause.key == "weights" and "another prompt" not in cause.text
+
+
 @pytest.mark.parametrize(("regret", "bits"), [(0.07, "eight"), (0.7, "five"), (0.99, "four")])
 def test_weights_are_said_to_be_as_coarse_as_their_regret(regret: float, bits: str) -> None:
     docs = score(greedy(40, regret, every=5 if regret == 0.99 else 10))

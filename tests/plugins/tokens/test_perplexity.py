@@ -129,6 +129,13 @@ def test_few_chunks_have_a_wide_interval_or_none(
     assert note in found["notes"][0]
 
 
+def test_so_few_chunks_do_not_say_whether_the_texts_differ(tmp_path: Path) -> None:
+    """Of eight such chunks another text is refused."""
+    other = logs.draw_text(seed=7)
+    found = report(tmp_path, logs.write_plain(other.copy[:7]), logs.write_plain(TEXT.base[:7]))
+    assert not any("other chunks likely" in note for note in found["notes"])
+
+
 def swap(old: str, new: str) -> Callable[[str], str]:
     def change(text: str) -> str:
         assert old in text
