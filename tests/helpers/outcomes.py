@@ -73,6 +73,8 @@ def normalise(value: Any) -> Any:
 
 def restore(key: str, measures: Any) -> Any:
     """A list of measures as outcomes.json knows it: each kind of them had keys of its own."""
+    if not isinstance(measures, list):
+        return measures
     if key == "metrics":
         return [
             {"metric": each["name"], **{name: each[name] for name in ("docs", "value", "interval", "baseline")},
