@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import functools
-import graphlib
 import re
 import subprocess
 import sys
@@ -217,20 +216,6 @@ def imports(path: Path) -> Iterator[str]:
             yield from (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))
 
 
-def test_no_module_imports_one_that_imports_it() -> None:
-    modules = {".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts): path for path in FILES}
-    of_judge = "meta_eval.judge."  # those within this room are still to go
-    graph = {
-        name: {
-            other
-            for other in imports(path)
-            if other in modules and other != name and not (name.startswith(of_judge) and other.startswith(of_judge))
-        }
-        for name, path in modules.items()
-    }
-    graphlib.TopologicalSorter(graph).prepare()
-
-
 # Names of plug-ins that are words of the core, too.
 WORDS = {
     "tasks": "a key of the configuration", "chat": "a kind of requests", "recorded": "of a record, as answers are",
@@ -267,8 +252,8 @@ def test_the_core_names_no_verb_and_no_backend_of_a_plugin() -> None:
 
 # Figures of the house, which may only fall. Who raises one says why in the commit; who lowers one writes its new value.
 LIMITS = {
-    "statements of the core": 24655, "statements of src": 37552, "names of sockets": 385, "circles of imports": 7,
-    "classes of a graded doc": 11,
+    "statements of the core": 24248, "statements of src": 37299, "names of sockets": 90, "circles of imports": 0,
+    "classes of a graded doc": 4,
 }  # fmt: skip
 # Classes that hold what was answered to a doc, or its verdict.
 GRADED = {

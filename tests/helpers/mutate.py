@@ -1,9 +1,9 @@
 """Do the tests notice a fault? Draws small faults in src, puts in one at a time, and runs the quick tests.
 
-    python tools/mutate.py 40 --seed 1             # forty faults: killed or alive
-    python tools/mutate.py 40 --seed 1 --list      # only say what they are
-    python tools/mutate.py 40 --seed 1 --only 3 7  # of these forty the third and the seventh
-    python tools/mutate.py 40 --seed 1 --near      # only the tests that are near; others may kill what lives
+    python tests/helpers/mutate.py 40 --seed 1             # forty faults: killed or alive
+    python tests/helpers/mutate.py 40 --seed 1 --list      # only say what they are
+    python tests/helpers/mutate.py 40 --seed 1 --only 3 7  # of these forty the third and the seventh
+    python tests/helpers/mutate.py 40 --seed 1 --near      # only the tests that are near; others may kill what lives
 
 A fault is another operator, comparison or number, a condition turned round, or a statement that is gone. Messages,
 docstrings and signatures stay. The tests that are near run first, then all.
@@ -25,7 +25,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 SELECTED = "not engine and not browser and not lighteval"
 OTHERS: dict[type, type] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
@@ -168,7 +168,7 @@ def main() -> None:
                 end = (
                     "" if chosen.list else f"\n  {try_fault(fault, copied, near_only=chosen.near, limit=chosen.limit)}"
                 )
-                print(f"{number} {fault}{end}", flush=True)
+                print(f"{number} {fault}{end}", flush=True)  # noqa: T201 (a program)
 
 
 if __name__ == "__main__":
