@@ -73,9 +73,9 @@ def normalise(value: Any) -> Any:
 
 def restore(key: str, measures: Any) -> Any:
     """A list of measures as outcomes.json knows it: each kind of them had keys of its own."""
-    if not isinstance(measures, list):
+    if not isinstance(measures, list) or not all(isinstance(each, dict) and "value" in each for each in measures):
         return measures
-    if key == "metrics":
+    if key == "metrics" and all("name" in each for each in measures):
         return [
             {"metric": each["name"], **{name: each[name] for name in ("docs", "value", "interval", "baseline")},
              "drop": each["drop"] and each["drop"]["value"], "drop_interval": each["drop"] and each["drop"]["interval"]}
