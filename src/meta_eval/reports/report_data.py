@@ -136,4 +136,5 @@ class ReportData(RunDecision):
 
     def to_json(self) -> dict[str, Any]:
         """The whole as plain JSON data; scores, drops and bounds are from 0 to 1."""
-        return {"schema_version": SCHEMA_VERSION, **make_plain(self)}
+        head = {"document_type": self.document_type, "title": self.title, "summary": self.summary}
+        return {"schema_version": SCHEMA_VERSION, **head, **make_plain(self)}  # what people look for stands first
