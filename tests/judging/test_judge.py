@@ -39,7 +39,7 @@ from meta_eval.judge.pair import pair_task
 from meta_eval.judge.runs import compare_runs, decide_run
 from meta_eval.pack.baseline import Baseline
 from meta_eval.pack.manifest import BaselineEntry, KnownGapEntry, Manifest, TaskEntry, read_manifest
-from meta_eval.reports.samples import read_samples
+from meta_eval.reports.samples import read_shown_samples
 from meta_eval.reports.text import describe_averages as averages_in_words
 from meta_eval.reports.text import explain_outcome, write_headline
 from meta_eval.stats import Drop
@@ -955,7 +955,7 @@ def test_flips_and_samples_count_what_is_better(tmp_path: Path) -> None:
     judgement = fewer(tmp_path, [1, 1, 1, 0], [0, 0, 1, 1])
     flips = judgement.tasks[0].flips
     assert flips is not None and (flips.baseline_only, flips.candidate_only) == (1, 2)
-    verdicts = [tuple(answer.verdict for answer in sample.answers) for sample in read_samples(judgement.tasks)]
+    verdicts = [tuple(answer.verdict for answer in sample.answers) for sample in read_shown_samples(judgement.tasks)]
     assert verdicts == [(0, 1), (0, 1), (0, 0), (1, 0)]
 
 

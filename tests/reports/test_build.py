@@ -19,7 +19,7 @@ from meta_eval.judge.runs import compare_runs, decide_run
 from meta_eval.pack.manifest import Manifest
 from meta_eval.reports.document import ShownSample
 from meta_eval.reports.report import Report, build_report, build_report_of_two
-from meta_eval.reports.samples import read_samples
+from meta_eval.reports.samples import read_shown_samples
 
 N = 200
 
@@ -35,7 +35,7 @@ def reported(folder: Path, verdicts: Sequence[float], pack: Manifest | None = No
 
 def shown(folder: Path, verdicts: Sequence[float], **options: Any) -> list[ShownSample]:
     run = read_run([write_run(folder, verdicts, **options)])
-    return list(read_samples(decide_run(run, None).tasks))
+    return list(read_shown_samples(decide_run(run, None).tasks))
 
 
 def write_pack(folder: Path, pack: Manifest) -> Path:
@@ -116,9 +116,12 @@ def test_samples_show_no_verdict_of_metas_where_there_is_none(tmp_path: Path) ->
     folder = write_run(tmp_path, [1.0, 0.0], recorded=[True, True])
     run = read_run([folder])
     pack = manifest(meta_some=entry(2, is_correct_metric="other,strict-match"))
-    assert [sample.recorded_verdict for sample in read_samples(decide_run(run, pack).tasks)] == [None, None]
-    assert [sample.recorded_verdict for sample in read_samples(compare_runs(run, run, pack).tasks)] == [None, None]
-    assert [sample.recorded_verdict for sample in read_samples(compare_runs(run, run).tasks)] == [1.0, 1.0]
+    assert [sample.recorded_verdict for sample in read_shown_samples(decide_run(run, pack).tasks)] == [None, None]
+    assert [sample.recorded_verdict for sample in read_shown_samples(compare_runs(run, run, pack).tasks)] == [
+        None,
+        None,
+    ]
+    assert [sample.recorded_verdict for sample in read_shown_samples(compare_runs(run, run).tasks)] == [1.0, 1.0]
 
 
 def test_samples_of_a_shuffled_file_come_in_the_order_of_their_docs(tmp_path: Path) -> None:
@@ -155,16 +158,16 @@ def test_recorded_likelihoods_stand_beside_ours_and_have_no_length(tmp_path: Pat
     }
     doc = {"recorded_output": None, "continuations": [" A", " B"], "recorded_negative_log_likelihoods": [0.5, 3.0]}
     run = read_run([write_run(tmp_path, [1.0], line=line, doc=doc, results=False)])
-    (sample,) = read_samples(decide_run(run, None).tasks, count_tokens=len)
+    (sample,) = read_shown_samples(decide_run(run, None).tasks, count_tokens=len)
     assert sample.recorded_text == "-0.5   A\n-3.0   B"
     assert (sample.answers[0].likelihoods, sample.answers[0].tokens, sample.recorded_tokens) == (True, None, None)
 
 
 def test_tokens_of_both_answers_are_counted_where_they_can_be(tmp_path: Path) -> None:
     run = read_run([write_run(tmp_path, [0.0])])
-    (counted,) = read_samples(decide_run(run, None).tasks, count_tokens=lambda text: len(text.split()))
+    (counted,) = read_shown_samples(decide_run(run, None).tasks, count_tokens=lambda text: len(text.split()))
     assert (counted.answers[0].text, counted.answers[0].tokens, counted.recorded_tokens) == ("The answer is B.", 4, 4)
-    (unknown,) = read_samples(decide_run(run, None).tasks)
+    (unknown,) = read_shown_samples(decide_run(run, None).tasks)
     assert (unknown.answers[0].tokens, unknown.recorded_tokens) == (None, None)
 
 
@@ -224,7 +227,7 @@ def test_the_question_of_a_dialog_is_its_last_turn(tmp_path: Path) -> None:
 def test_both_answers_of_two_runs_stand_in_one_sample(tmp_path: Path) -> None:
     before = read_run([write_run(tmp_path / "a", [1.0, 1.0])])
     after = read_run([write_run(tmp_path / "b", [1.0, 0.0], order=[1, 0])])
-    second = list(read_samples(compare_runs(before, after).tasks))[1]
+    second = list(read_shown_samples(compare_runs(before, after).tasks))[1]
     assert [(answer.verdict, answer.text, answer.metrics["exact_match,strict-match"]) for answer in second.answers] == [
         (1.0, "The answer is A.", 1.0),
         (0.0, "The answer is B.", 0.0),
@@ -237,7 +240,7 @@ def test_a_file_that_changed_meanwhile_is_refused(tmp_path: Path) -> None:
     file = next(tmp_path.glob("samples_*"))
     file.write_bytes(file.read_bytes()[5:])
     with pytest.raises(ResultsError, match="has changed since it was read"):
-        list(read_samples(judged.tasks))
+        list(read_shown_samples(judged.tasks))
 
 
 # The commands

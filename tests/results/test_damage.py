@@ -26,7 +26,7 @@ from meta_eval.judge.gate import Gate, GateTask, read_gate
 from meta_eval.judge.runs import compare_runs, decide_run
 from meta_eval.pack.config.config_loader import load_config
 from meta_eval.reports.report import build_report, build_report_of_two
-from meta_eval.reports.samples import read_samples
+from meta_eval.reports.samples import read_shown_samples
 
 OUTPUTS = REPOSITORY / "tests" / "data" / "lm_eval_outputs"
 VERSIONS = sorted(path.name for path in OUTPUTS.iterdir() if path.is_dir())
@@ -73,7 +73,7 @@ def everything(folder: Path, baseline: Run) -> None:
         judged = decide_run(run, None)
         json.dumps(build_report(run, judged).to_json(), allow_nan=False)
         try:
-            list(read_samples(judged.tasks))
+            list(read_shown_samples(judged.tasks))
             comparison = compare_runs(baseline, run)
         except UserError:
             continue

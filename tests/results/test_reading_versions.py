@@ -25,7 +25,7 @@ from meta_eval.pack.records.format_registry import find_format
 from meta_eval.pack.records.task_groups import ALL
 from meta_eval.reports import eval_results
 from meta_eval.reports.report import Report, build_report, build_report_of_two
-from meta_eval.reports.samples import read_samples
+from meta_eval.reports.samples import read_shown_samples
 from meta_eval.reports.text import describe_averages
 from meta_eval.stats import Interval
 
@@ -152,8 +152,8 @@ def test_samples_inside_the_results_file_are_read(output: Path, tmp_path: Path, 
     assert run.notes == ()
     for task, result in run.tasks.items():
         assert [plain(doc) for doc in result.docs] == [plain(doc) for doc in apart.tasks[task].docs]
-    assert len(list(read_samples(decide_run(run, None).tasks))) == len(
-        list(read_samples(decide_run(apart, None).tasks))
+    assert len(list(read_shown_samples(decide_run(run, None).tasks))) == len(
+        list(read_shown_samples(decide_run(apart, None).tasks))
     )
     place = Place(str(tmp_path), tmp_path)
     record_format = find_format(place)

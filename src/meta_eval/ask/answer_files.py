@@ -33,7 +33,7 @@ from meta_eval.harness.doc_results import MAX_SAMPLE_BYTES
 from meta_eval.harness.evaluator import Evaluator
 from meta_eval.harness.provenance import reads_tools_lost
 from meta_eval.harness.sample_files import read_raw_samples
-from meta_eval.harness.token_logprobs import TokenLogprobs, read_tokens
+from meta_eval.harness.token_logprobs import TokenLogprobs, read_logged_tokens
 from meta_eval.pack.baseline import compute_grading_fingerprints
 from meta_eval.pack.manifest import MANIFEST, Manifest
 
@@ -297,7 +297,7 @@ def _parse_tool_calls(content: Any) -> tuple[ToolCall, ...]:
 
 def _parse_tokens(content: Any) -> TokenLogprobs | None:
     try:
-        return None if content is None else read_tokens(content)
+        return None if content is None else read_logged_tokens(content)
     except ValueError as error:
         raise make_unread_error(f"tokens: {error}") from None
 

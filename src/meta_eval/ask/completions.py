@@ -207,7 +207,7 @@ def read_forced(answer: Json, continuation: Sequence[int], how: str) -> tuple[fl
     Raises:
         GarbledError: They are not all there.
     """
-    return sum_tokens(read_tokens(answer, continuation, how))
+    return sum_tokens(read_prompt_tokens(answer, continuation, how))
 
 
 def sum_tokens(tokens: TokenLogprobs) -> tuple[float, bool | None]:
@@ -215,7 +215,7 @@ def sum_tokens(tokens: TokenLogprobs) -> tuple[float, bool | None]:
     return sum(tokens.logprobs), all(rank == 1 for rank in tokens.ranks)
 
 
-def read_tokens(answer: Json, continuation: Sequence[int], how: str, top_k: int = 0) -> TokenLogprobs:
+def read_prompt_tokens(answer: Json, continuation: Sequence[int], how: str, top_k: int = 0) -> TokenLogprobs:
     """Read the log-probabilities of the last tokens of a prompt.
 
     Raises:
@@ -570,7 +570,7 @@ class ServerClient(ServersClient[CompletionsConnection]):
                 raise GarbledError(f"a response that {error}") from None
         body = build_forced_request(prompt, ids, how, max(1, top_k))
         answer = await self._scored(server, body)
-        return read_tokens(answer, ids, how, top_k), answer
+        return read_prompt_tokens(answer, ids, how, top_k), answer
 
     async def _scored(self, server: CompletionsConnection, body: dict[str, Any]) -> Json:
         return _checked(await server.complete({**server.can.extras, **body}), body["prompt"])

@@ -204,7 +204,7 @@ class PendingRequests:
             yield from build_requests(self._evaluator, name, self._limit)
 
 
-def leave_out_tasks(
+def leave_out_unasked(
     pending: PendingRequests,
     backend: Backend,
     client: Client | None = None,

@@ -26,7 +26,7 @@ from meta_eval.ask.journal import (
     read_earlier_answers,
 )
 from meta_eval.ask.model_tokens import ModelTokens, tokens_of
-from meta_eval.ask.pending_requests import PendingRequests, leave_out_tasks, select_answers
+from meta_eval.ask.pending_requests import PendingRequests, leave_out_unasked, select_answers
 from meta_eval.ask.recorded_answers import Recordings
 from meta_eval.ask.request_loop import EARLY, Pace, RequestLoop, SecondAnswers, estimate_tokens, open_second_answers
 from meta_eval.ask.served import counting_saved
@@ -172,14 +172,14 @@ def run_pack(
         if options.stop_when_decided and order and stop_rules:
             stopping = _stopping(pack, manifest, grading, pending, order.seed, settings, stop_rules)
         done = RunResult(pack, before=sum(pending.total.values()) - sum(pending.left.values()))
-        done.left_out = {} if grade_only else leave_out_tasks(pending, backend, needs_all=options.stop_when_decided)
+        done.left_out = {} if grade_only else leave_out_unasked(pending, backend, needs_all=options.stop_when_decided)
         if grade_only:
             done.unanswered = {name: left for name, left in pending.left.items() if left}
         elif any(pending.left.values()) or second.pending:
             report_progress(describe_start(settings, logs))
             with find_client(settings)(settings, model=model, logs=logs, end=tokens.ends) as client:
                 done.engine = client.engine
-                done.left_out |= leave_out_tasks(
+                done.left_out |= leave_out_unasked(
                     pending,
                     backend,
                     client,

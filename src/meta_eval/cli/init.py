@@ -66,7 +66,7 @@ def init(
         return
     if example not in _EXAMPLES:
         raise ConfigError(f"unknown example {example!r}", where="--example", hint=f"Examples: {', '.join(_EXAMPLES)}")
-    model = find_model_file(_EXAMPLES[example])
+    model = find_file_of_model(_EXAMPLES[example])
     if model is None:
         raise ConfigError("its model is not installed", where=f"--example {example}", hint=f"Run `{_INSTALL_MODEL}`")
     files = {name: assets.asset_path(f"{example}/{name}") for name in _EXAMPLE_FILES}
@@ -93,7 +93,7 @@ def _in(directory: Path) -> str:
     return "" if directory == _HERE else f"cd {shlex.quote(str(directory))} && "
 
 
-def find_model_file(package: str) -> Path | None:
+def find_file_of_model(package: str) -> Path | None:
     """The GGUF file in a package, or None if the package is not installed. Does not import the package."""
     spec = find_spec(package)
     folders = spec.submodule_search_locations if spec else None

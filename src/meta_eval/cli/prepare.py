@@ -24,7 +24,7 @@ from meta_eval.pack.pack_options import PrepareOptions, make_verify_command
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from meta_eval.judge.flips import Flips
+    from meta_eval.judge.flips import PlannedFlips
     from meta_eval.judge.gate import Gate
     from meta_eval.judge.plan import PackPlan
     from meta_eval.pack.manifest import Manifest, ReferenceScoreEntry
@@ -214,7 +214,7 @@ def _read_rules(gate: Path | None) -> Gate | None:
     return read_gate(gate)
 
 
-def _read_flips(text: str | None, option: str) -> Flips | None:
+def _read_flips(text: str | None, option: str) -> PlannedFlips | None:
     """The share of docs that flip, from 0 to 1: named in percent, or of each task as runs show it.
 
     Raises:
@@ -234,7 +234,9 @@ def _read_flips(text: str | None, option: str) -> Flips | None:
     return percentage / 100
 
 
-def _plan(pack: Path, gate: Gate | None, flips: Flips | None, sampled: Flips | None, *, decision: bool) -> PackPlan:
+def _plan(
+    pack: Path, gate: Gate | None, flips: PlannedFlips | None, sampled: PlannedFlips | None, *, decision: bool
+) -> PackPlan:
     from meta_eval.judge.plan import plan_pack
 
     with show_progress("planning"):

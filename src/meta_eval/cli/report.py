@@ -264,14 +264,14 @@ def write_views(judged: Report, views: Iterable[tuple[Path, View]], pack: Path |
     Raises:
         OutputError: A file cannot be written.
     """
-    from meta_eval.reports.samples import read_samples
+    from meta_eval.reports.samples import read_shown_samples
 
     def samples() -> Iterable[ShownSample]:
         from meta_eval.pack.manifest import read_manifest
         from meta_eval.pack.prompt_lengths import make_token_counter
 
         count_tokens = make_token_counter(read_manifest(pack).run_settings.tokenizer_of()) if pack is not None else None
-        return read_samples(judged.tasks, count_tokens=count_tokens)
+        return read_shown_samples(judged.tasks, count_tokens=count_tokens)
 
     document = judged.document(samples)
     write_document(document, views)

@@ -98,7 +98,7 @@ def _row(token: int, place: TokenPlace, top_k: int) -> tuple[float, int, int, fl
     return logprob, rank or 0, order[0], logprobs[order[0]], [(other, logprobs[other]) for other in order[:top_k]]
 
 
-def read_tokens(content: Any) -> TokenLogprobs:
+def read_logged_tokens(content: Any) -> TokenLogprobs:
     """Read a line of a file of answers.
 
     Raises:

@@ -198,7 +198,7 @@ def describe_subtask_losses(tasks: Sequence[TaskPair], margin: float, cap: float
     for (pair, name, drop), p in zip(parts, corrected, strict=True):
         end, limit = drop.interval().upper, own_cap(pair, margin, cap)
         if drop.value > (pair.margin or margin) and p < ALPHA:
-            worse.append(f"{pair.name}, {_shorten(name, pair.subtasks)} by {format_points(drop.value)}")
+            worse.append(f"{pair.name}, {_shorten(name, pair.subtasks)} by {format_drop_points(drop.value)}")
         elif end >= limit:
             limit = max(limit, worst_end(drop, flips[pair.name], CAP_IDENTICAL / len(parts)))
             short = _shorten(name, pair.subtasks)
@@ -271,7 +271,7 @@ def _pooled_flips(subtasks: Mapping[str, Drop]) -> float:
     return min(1.0, (2 * won + 1) / math.fsum(docs))
 
 
-def format_points(share: float) -> str:
+def format_drop_points(share: float) -> str:
     """A share in words: ``0.6 points``."""
     value = 100 * share
     return f"{value:.1f} points" if abs(value) >= 0.1 else f"{value:.2f} points"

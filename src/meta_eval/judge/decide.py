@@ -52,7 +52,7 @@ from meta_eval.judge.caps import (
     explain_open_ends,
     find_excess_losses,
     find_worse,
-    format_points,
+    format_drop_points,
     prove_beyond,
 )
 from meta_eval.judge.decision import RepeatPlan, TaskDecision
@@ -343,13 +343,13 @@ def _remark(
         others = " and more than the other tasks" if count > 1 else ""
         clauses.append(f"a loss is proven{others}; that it is larger than the margin is not")
     if outcome == "within margin" and interval.lower > 0:
-        clauses.append(f"a drop of about {format_points(drop.value)} is proven, and is allowed")
+        clauses.append(f"a drop of about {format_drop_points(drop.value)} is proven, and is allowed")
     elif outcome == "undecided" and interval.lower > 0 and p_corrected >= ALPHA:
         clauses.append(f"its interval lies above 0, but of {count} tasks one may do so by chance")
     elif interval.upper < 0 and p_corrected < ALPHA:
         clauses.append(
             f"it is {'better than' if drop.lower_is_better else 'above'} its baseline, "
-            f"by about {format_points(-drop.value)}"
+            f"by about {format_drop_points(-drop.value)}"
         )
     if not drop.paired:
         clauses.append("docs cannot be paired, so the noise of both scores is in the interval")
@@ -380,7 +380,7 @@ def _overall(
         many = f": with {len(tasks) + 1} tests its interval alone is no proof" if interval.lower > margin else ""
         reasons.append(f"the mean drop is proven neither smaller nor larger than the margin{many}")
     if worse := [task for task in tasks if task.outcome == "worse"]:
-        reasons.append(f"worse: {', '.join(f'{task.name} by {format_points(task.drop.value)}' for task in worse)}")
+        reasons.append(f"worse: {', '.join(f'{task.name} by {format_drop_points(task.drop.value)}' for task in worse)}")
     reasons += explain_open_ends(
         [
             (task.name, task.interval.upper, task.cap)
@@ -391,7 +391,7 @@ def _overall(
     reasons += losses
     # Few docs in one task move the plain mean far. A bound above the margin, though, would seldom stop a loss.
     if unweighted_mean.value >= margin and unweighted_mean.interval(1 - 2 * ALPHA).lower > 0:
-        reasons.append(f"the plain mean dropped by {format_points(unweighted_mean.value)}")
+        reasons.append(f"the plain mean dropped by {format_drop_points(unweighted_mean.value)}")
     reasons += vetoes
     if reasons:
         return "UNDECIDED", tuple(reasons)

@@ -50,12 +50,12 @@ from meta_eval.judge.drop_breakdown import break_down_task_drop
 from meta_eval.judge.figures import (
     compare_metrics,
     compute_subtask_drops,
-    describe_sampling,
     describe_subtasks,
     explain_incomparable,
     list_known_gaps,
     list_other_averages,
     list_scores,
+    measure_sampling,
 )
 from meta_eval.judge.gate import Gate, GateTask, check_conditions, exceed_limits
 from meta_eval.judge.grader_change import compare_graders
@@ -136,7 +136,7 @@ def _describe_missing(pair: TaskPair) -> TaskPair:
 def _choose(pair: TaskPair, rule: GateTask) -> tuple[ChosenBaseline | None, str | None]:
     """The baseline, or the reason why there is none."""
     if pair.baseline_runs and pair.sides and (rule.baseline_kind or "run") == "run":
-        metrics = list_metrics(pair.baseline_runs[0], pair.entry)
+        metrics = list_possible_metrics(pair.baseline_runs[0], pair.entry)
         chosen = choose_metric(pair.sides, metrics, RUN_A)
     else:
         chosen = choose_baseline(pair, rule)
@@ -186,7 +186,7 @@ def _describe_task(
         ),
         gaps=list_known_gaps(entry, result),
         cut=cut,
-        sampling=describe_sampling(chosen.candidate, chosen.baseline, chosen.metric_key, result.provenance, clusters)
+        sampling=measure_sampling(chosen.candidate, chosen.baseline, chosen.metric_key, result.provenance, clusters)
         if chosen
         else None,
         averages=list_other_averages(name, result, entry, baseline_run),
@@ -446,7 +446,7 @@ def choose_baseline(pair: TaskPair, rule: GateTask) -> ChosenBaseline | str:
         return "no pack says what it is to be compared with"
     if not result.docs:
         return "there are no samples: run lm_eval with --log_samples"
-    metrics = list_metrics(result, entry)
+    metrics = list_possible_metrics(result, entry)
     few = None
     if rule.baseline_kind != "published":
         verdicts = pair.recorded_verdicts if entry.graded_by == "program" or entry.baseline else None
@@ -485,7 +485,7 @@ def choose_metric(sides: RunPair, metrics: Sequence[str], label: str) -> ChosenB
     return "there is no metric that both have and that is a share"
 
 
-def list_metrics(result: TaskRun, entry: TaskEntry | None) -> list[str]:
+def list_possible_metrics(result: TaskRun, entry: TaskEntry | None) -> list[str]:
     """Possible metrics for the drop, in order of preference: metrics with a published score first."""
     numbers = sorted(entry.reference_scores, key=lambda number: not number.same_settings) if entry else ()
     published = [number.metric for number in numbers] if entry else list(result.published_metrics)

@@ -390,7 +390,7 @@ def _divide(counts: _Counts) -> float:
 _Combine = Callable[[Sequence[float], int | None], float | None]
 
 
-def describe_sampling(
+def measure_sampling(
     candidate: ScoredRun, baseline: ScoredRun | None, metric_key: str, provenance: Provenance, clusters: Clusters
 ) -> Sampling | None:
     """Describe sampled answers in the metric of the drop; None for a single greedy answer to each doc.

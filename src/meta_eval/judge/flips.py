@@ -27,7 +27,7 @@ class TaskFlips:
 
 
 # The share of docs that flip, 0 to 1, of all tasks; or how those of each task flip.
-Flips = float | Mapping[str, TaskFlips]
+PlannedFlips = float | Mapping[str, TaskFlips]
 
 
 def measure_flips(results: Sequence[Path]) -> dict[str, TaskFlips]:

@@ -18,7 +18,7 @@ from meta_eval.base.inputs import describe_error, read_table
 from meta_eval.base.thresholds import ALPHA, CAP, MARGIN, MAX_PLANNED_RUNS, PLANNED_FLIPS, SURE, Weighting
 from meta_eval.harness.clusters import make_given_key, name_clusters
 from meta_eval.judge.caps import compute_task_caps
-from meta_eval.judge.flips import Flips, TaskFlips
+from meta_eval.judge.flips import PlannedFlips, TaskFlips
 from meta_eval.judge.gate import Gate
 from meta_eval.judge.pair import TaskPair
 from meta_eval.pack.manifest import Manifest, TaskEntry, read_manifest
@@ -345,9 +345,9 @@ _COLUMNS = ("subtask_name", "cluster", "input_question_hash", "gold")
 def plan_pack(
     pack: Path,
     gate: Gate | None = None,
-    flips: Flips | None = None,
+    flips: PlannedFlips | None = None,
     *,
-    sampled_flips: Flips | None = None,
+    sampled_flips: PlannedFlips | None = None,
     whole: bool = True,
 ) -> PackPlan:
     """Plan what a run of a pack will be able to show.
@@ -393,7 +393,7 @@ def _read_docs(
 
 def _planned(
     name: str, entry: TaskEntry, columns: Mapping[str, Sequence[str | None]], gate: Gate,
-    flips: Flips | None, *, alike: float = 0.0,
+    flips: PlannedFlips | None, *, alike: float = 0.0,
 ) -> PlannedTask:  # fmt: skip
     """A task as its docs tell. ``alike`` is the correlation within clusters where none was measured."""
     rule = gate.task_rules(name)

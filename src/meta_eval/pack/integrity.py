@@ -90,7 +90,7 @@ def check_unchanged(pack: Path, manifest: Manifest, *, edited: bool) -> tuple[st
     return tuple(sorted(changed))
 
 
-def describe_changes(pack: Path, manifest: Manifest) -> str | None:
+def describe_edits(pack: Path, manifest: Manifest) -> str | None:
     """The report's note if code or tasks of a pack differ from what prepare wrote.
 
     Docs are not compared, because a run records which docs it had. Missing files are ignored: a copy of the manifest is

@@ -18,7 +18,7 @@ from meta_eval.harness.doc_results import DocResult, ResultsError
 from meta_eval.harness.lm_eval_run import Run, TaskRun, explain_faults
 from meta_eval.harness.provenance import Provenance, read_decoding
 from meta_eval.harness.shared_texts import TextCounts
-from meta_eval.pack.integrity import describe_changes
+from meta_eval.pack.integrity import describe_edits
 from meta_eval.pack.manifest import Manifest, ReferenceScoreEntry, TaskEntry
 
 _HASHES = ("input_question_hash", "input_final_prompts_hash")
@@ -131,7 +131,7 @@ def match_pack(run: Run, manifest: Manifest, *, pack: str) -> Run:
     if faults and not runs.keys() - faults.keys():
         raise next(iter(faults.values()))
     runs = {name: results for name, results in runs.items() if name not in faults}
-    notes = [*run.notes, *filter(None, [describe_changes(Path(pack), manifest)])]
+    notes = [*run.notes, *filter(None, [describe_edits(Path(pack), manifest)])]
     if paired:
         names = join_names(list(dict.fromkeys(paired)), NAMED)
         notes.append(f"{names}: not run with the pack {pack}; docs and prompts are those of the pack, by their hashes")

@@ -27,7 +27,7 @@ from meta_eval.reports.document import ShownAnswer, ShownSample
 Counter = Callable[[str], int | None]
 
 
-def read_samples(tasks: Iterable[TaskDecision], *, count_tokens: Counter | None = None) -> Iterator[ShownSample]:
+def read_shown_samples(tasks: Iterable[TaskDecision], *, count_tokens: Counter | None = None) -> Iterator[ShownSample]:
     """Every doc that has a verdict, with the answer of the run, or of both runs, by task and doc id.
 
     Args:

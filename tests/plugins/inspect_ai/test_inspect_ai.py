@@ -25,7 +25,7 @@ from meta_eval.pack.records.log_entries import LogEntry
 from meta_eval.pack.records.record_runs import read_any_run
 from meta_eval.plugins.inspect_ai import inspect_sample
 from meta_eval.plugins.inspect_ai.inspect_format import InspectFormat
-from meta_eval.reports.samples import read_samples
+from meta_eval.reports.samples import read_shown_samples
 
 MODEL = "org/model"
 
@@ -565,5 +565,5 @@ def test_a_refusal_of_prepare_names_log_and_task(tmp_path: Path) -> None:
 
 def test_the_page_shows_the_question_of_a_log(tmp_path: Path) -> None:
     paths = [write(tmp_path / name, log([sample(1), sample(2)])) for name in ("a.json", "b.json")]
-    (a, b) = read_samples(compare(*paths).tasks)
+    (a, b) = read_shown_samples(compare(*paths).tasks)
     assert (a.question, b.question) == ("What is 1 and 7 modulo 1?", "What is 2 and 7 modulo 2?")

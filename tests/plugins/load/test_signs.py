@@ -9,7 +9,7 @@ import pytest
 from meta_eval.harness.answer import Answer
 from meta_eval.plugins.load.in_flight import find_in_flight
 from meta_eval.plugins.load.level_decision import Counts, Verdicts, decide, find_smallest_rate
-from meta_eval.plugins.load.signs import OtherTexts, Scored, classify
+from meta_eval.plugins.load.signs import OtherTexts, ScoredSign, classify
 from meta_eval.plugins.load.thresholds import SAME_DOCS
 
 LONG = "The river runs to the sea, and so the best answer is C."
@@ -21,7 +21,7 @@ def answer(text: str | None = LONG, **fields: Any) -> Answer:
     )
 
 
-NEAR, FAR = Scored(0.2, 3), Scored(7.0, 12)
+NEAR, FAR = ScoredSign(0.2, 3), ScoredSign(7.0, 12)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ NEAR, FAR = Scored(0.2, 3), Scored(7.0, 12)
     ],
 )
 def test_an_answer_under_load_is(
-    alone: Answer, loaded: Answer, scored: Scored | None, kind: str, sign: str | None
+    alone: Answer, loaded: Answer, scored: ScoredSign | None, kind: str, sign: str | None
 ) -> None:
     seen = classify([alone], loaded, "What does it do? 1 token", None, scored, 1.0, stop=("\nQ:",))
     assert (seen.kind, seen.signs[0] if seen.signs else None) == (kind, sign)

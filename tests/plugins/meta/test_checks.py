@@ -12,7 +12,7 @@ from rows import make_row
 
 from meta_eval.base.errors import DataError
 from meta_eval.harness.families import list_bos_tokens
-from meta_eval.plugins.meta.row_checks import CheckedRows, check_rows, describe_warning
+from meta_eval.plugins.meta.row_checks import CheckedRows, check_evals_rows, describe_warning
 from meta_eval.plugins.meta.source.rows import RowPlace
 
 BOS = list_bos_tokens()[0]
@@ -21,7 +21,7 @@ PLACE = RowPlace("my/evals", "mmlu_pro")
 
 
 def check(rows: list[dict[str, Any]], output_type: str = "generate_until", needs_gold: bool = True) -> CheckedRows:
-    return check_rows(rows, PLACE, output_type=output_type, needs_gold=needs_gold)
+    return check_evals_rows(rows, PLACE, output_type=output_type, needs_gold=needs_gold)
 
 
 def test_good_rows_pass_unchanged_without_a_warning() -> None:

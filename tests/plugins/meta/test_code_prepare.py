@@ -24,7 +24,7 @@ from meta_eval.plugins.meta.joins.join import Joined, OriginalRows
 from meta_eval.plugins.meta.joins.text_matching import match_one_to_one, match_shown
 from meta_eval.plugins.meta.source.card import split_files
 from meta_eval.plugins.meta.source.rows import RowPlace
-from meta_eval.plugins.meta.task_selection import find_withheld_tasks, select_tasks
+from meta_eval.plugins.meta.task_selection import find_withheld_tasks, select_meta_tasks
 
 CODE = ("meta_human_eval", "meta_human_eval_plus", "meta_mbpp", "meta_mbpp_plus")
 EVALS = StubDataset(("human_eval", "human_eval_plus", "mbpp", "mbpp_plus", "mmlu_pro"))
@@ -44,17 +44,17 @@ def test_a_task_that_runs_programs_must_be_allowed() -> None:
     folder = shipped()
     for task in CODE:
         with pytest.raises(ConfigError, match=f"'{task}' runs model-written code. Set allow_code: true"):
-            select_tasks(folder, [task], [EVALS])
-    allowed, _ = select_tasks(folder, CODE, [EVALS], allow_code=True)
+            select_meta_tasks(folder, [task], [EVALS])
+    allowed, _ = select_meta_tasks(folder, CODE, [EVALS], allow_code=True)
     assert tuple(selection.template.name for selection in allowed) == CODE
 
 
 def test_a_group_leaves_them_out_unless_allowed() -> None:
     folder = shipped()
-    _, groups = select_tasks(folder, ["meta_instruct_all"], [EVALS])
+    _, groups = select_meta_tasks(folder, ["meta_instruct_all"], [EVALS])
     assert not set(CODE) & set(groups["meta_instruct_all"])
     assert set(find_withheld_tasks(folder, groups, [EVALS])) == set(CODE)
-    _, groups = select_tasks(folder, ["meta_instruct_all", "meta_code"], [EVALS], allow_code=True)
+    _, groups = select_meta_tasks(folder, ["meta_instruct_all", "meta_code"], [EVALS], allow_code=True)
     assert set(CODE) <= set(groups["meta_instruct_all"])
     assert set(groups["meta_code"]) == set(CODE)
 
@@ -63,12 +63,12 @@ def test_a_group_of_nothing_else_is_refused() -> None:
     with pytest.raises(
         ConfigError, match="every task of the group 'meta_code' runs model-written code.*allow_code: true"
     ):
-        select_tasks(shipped(), ["meta_code"], [ONLY_CODE])
+        select_meta_tasks(shipped(), ["meta_code"], [ONLY_CODE])
 
 
 def test_a_task_that_the_evals_dataset_lacks_is_refused_for_that() -> None:
     with pytest.raises(ConfigError, match="no subset 'mbpp'"):
-        select_tasks(shipped(), ["meta_mbpp"], [StubDataset(("mmlu_pro",))])
+        select_meta_tasks(shipped(), ["meta_mbpp"], [StubDataset(("mmlu_pro",))])
 
 
 @thorough

@@ -14,7 +14,7 @@ from rows import write_rows
 
 from meta_eval.pack.hub import DataFile
 from meta_eval.plugins.meta.catalog.dataset_names import Identity
-from meta_eval.plugins.meta.published_numbers import find_published_numbers, read_metrics
+from meta_eval.plugins.meta.published_numbers import find_published_numbers, read_published_metrics
 from meta_eval.plugins.meta.source import local_folder
 
 TASKS = shipped().tasks
@@ -90,7 +90,7 @@ def test_the_metrics_config_is_read_and_is_no_subset(snapshot: Path) -> None:
     dataset = local_folder.open_evals_dataset(str(snapshot), identity=SMALL.identity)
     assert dataset.subsets == ("mmlu",)
     with noted() as notes:
-        assert read_metrics(dataset) == [metric("MMLU", "macro_avg/acc", 49.3)]
+        assert read_published_metrics(dataset) == [metric("MMLU", "macro_avg/acc", 49.3)]
     assert "1 of 2 rows" in notes[0]
 
 
@@ -105,5 +105,5 @@ class _Broken(StubDataset):
 def test_metrics_that_cannot_be_read_are_said_and_the_card_stands_in(tmp_path: Path) -> None:
     (tmp_path / "metrics.parquet").write_bytes(b"PAR1 but not really")
     with noted() as notes:
-        assert read_metrics(_Broken(("mmlu",), path=tmp_path / "metrics.parquet")) == []
+        assert read_published_metrics(_Broken(("mmlu",), path=tmp_path / "metrics.parquet")) == []
     assert "model cards instead" in notes[0]

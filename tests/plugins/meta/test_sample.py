@@ -22,7 +22,7 @@ from places import REPOSITORY
 from meta_eval.base.errors import SourceError
 from meta_eval.plugins.meta.catalog.dataset_names import Identity
 from meta_eval.plugins.meta.source import sample, sample_rows
-from meta_eval.plugins.meta.source.rows import read_rows
+from meta_eval.plugins.meta.source.rows import read_evals_rows
 
 FOLDER = REPOSITORY / "src" / "meta_eval" / "plugins" / "meta" / "sample"
 
@@ -552,7 +552,7 @@ def test_the_source_hands_out_the_file_of_a_subset() -> None:
     assert file.path.samefile(FOLDER / "bbh.yaml")
     with file.open() as stream:
         assert file.sha256 == hashlib.sha256(stream.read()).hexdigest()
-    assert read_rows([file], dataset_id="sample", subset="bbh") == read(B31, "bbh")
+    assert read_evals_rows([file], dataset_id="sample", subset="bbh") == read(B31, "bbh")
     assert sample.list_parts()[1].config_name("bbh") == "Llama-3.1-8B-evals__bbh__details"
 
 
@@ -568,4 +568,4 @@ def test_an_unknown_subset_is_refused_with_what_there_is() -> None:
 def test_the_source_hands_out_an_original_for_any_split(name: str, split: str) -> None:
     (file,) = sample.open_sample_original(name).fetch(split)
     assert file.name == f"originals/{name}.jsonl"
-    assert read_rows([file], dataset_id="sample", subset=split) == read("originals", name)
+    assert read_evals_rows([file], dataset_id="sample", subset=split) == read("originals", name)

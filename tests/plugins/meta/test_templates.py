@@ -16,7 +16,7 @@ from places import TEMPLATES
 from meta_eval.base.errors import ConfigError, TemplateError, locating
 from meta_eval.pack.templates.template_folder import TemplateFolder
 from meta_eval.plugins.meta.catalog.dataset_names import Identity
-from meta_eval.plugins.meta.task_selection import select_tasks
+from meta_eval.plugins.meta.task_selection import select_meta_tasks
 from meta_eval.plugins.meta.templates import read_meta_templates
 
 INSTRUCT_31 = StubDataset(("gpqa", "ifeval__strict", "math_hard", "mmlu", "mmlu_pro"))
@@ -39,7 +39,9 @@ def read_shipped() -> TemplateFolder:
 
 def names(*asked: str, of: StubDataset = INSTRUCT_31, root: Path = TEMPLATES) -> list[str]:
     with locating("c.yaml: tasks"):
-        selections, _ = select_tasks(read_shipped() if root == TEMPLATES else read_meta_templates(root), asked, [of])
+        selections, _ = select_meta_tasks(
+            read_shipped() if root == TEMPLATES else read_meta_templates(root), asked, [of]
+        )
     return sorted(selection.template.name for selection in selections)
 
 
@@ -131,7 +133,7 @@ def test_a_folder_of_unknown_family_is_taken_at_its_subsets_unless_two_tasks_cla
 
 
 def test_each_task_reads_the_first_part_that_offers_it() -> None:
-    selections, groups = select_tasks(
+    selections, groups = select_meta_tasks(
         shipped(), ["meta_instruct", "meta_pretrain"], [INSTRUCT_31, PRETRAIN_31, INSTRUCT_32, PRETRAIN_32]
     )
     reads = {selection.template.name: selection.dataset.identity.model for selection in selections}

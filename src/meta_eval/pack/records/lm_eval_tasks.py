@@ -43,7 +43,7 @@ from meta_eval.pack.task_choice import ROLLING
 
 
 @dataclass(frozen=True, slots=True)
-class Chat:
+class ChatRequests:
     """How prompts are rendered."""
 
     render: Callable[..., str]
@@ -63,14 +63,14 @@ class Chat:
         return remove_bos(prompt, self.bos)
 
 
-def read_chat_template(config: Config) -> Chat | None:
+def read_chat_template(config: Config) -> ChatRequests | None:
     """Read how a configuration renders messages; None if it asks for plain texts. A chat endpoint gets messages.
 
     Raises:
         ConfigError: The tokenizer cannot be loaded, or it has no chat template.
     """
     if "chat" in find_backend(config.backend).kinds:
-        return Chat(_format_body, None, config.fewshot_as_multiturn, "chat")
+        return ChatRequests(_format_body, None, config.fewshot_as_multiturn, "chat")
     if not config.apply_chat_template:
         return None
     place = config.tokenizer_of()
@@ -84,7 +84,7 @@ def read_chat_template(config: Config) -> Chat | None:
     def render(messages: Sequence[Mapping[str, Any]], add_generation_prompt: bool = True) -> str:
         return _rendered(template, messages, add_generation_prompt)
 
-    return Chat(render, choose_bos(template.bos), config.fewshot_as_multiturn)
+    return ChatRequests(render, choose_bos(template.bos), config.fewshot_as_multiturn)
 
 
 def _format_body(messages: Sequence[Mapping[str, Any]], **_: Any) -> str:
@@ -182,7 +182,7 @@ def _ask(tasks: dict[str, int | None], name: str, shots: int | None) -> None:
 
 
 def read_lm_eval_task(
-    code: TaskCode, shots: int | None, chat: Chat | None = None, system_instruction: str | None = None
+    code: TaskCode, shots: int | None, chat: ChatRequests | None = None, system_instruction: str | None = None
 ) -> tuple[RecordedDocs, int]:
     """Have lm-eval load a task and build its requests.
 
@@ -239,7 +239,7 @@ def read_lm_eval_task(
     return rows, int(task.get_config("num_fewshot") or 0)
 
 
-def _how(chat: Chat | None) -> dict[str, Any]:
+def _how(chat: ChatRequests | None) -> dict[str, Any]:
     if chat is None:
         return {}
     return {"apply_chat_template": True, "fewshot_as_multiturn": chat.multiturn, "chat_template": chat.render}
@@ -261,7 +261,7 @@ def _row(
     target: Any,
     right: int | None,
     rows: RecordedDocs,
-    chat: Chat | None,
+    chat: ChatRequests | None,
 ) -> RecordedDoc:
     kind, first = instances[0].request_type, instances[0].args
     if any(len(instance.args) > 2 for instance in instances):
@@ -324,7 +324,7 @@ class LmEvalSource(TaskSource):
         self._config, self._config_place = config, config_place
         self._template_dir = Path(config.template_dir)
         self._shots: dict[str, int | None] = {}
-        self._chat: Chat | None = None
+        self._chat: ChatRequests | None = None
         self._files: list[str] = []
 
     def choose(self, names: Sequence[str]) -> tuple[list[str], Mapping[str, tuple[str, ...]]]:
@@ -350,7 +350,9 @@ def _list_data_files(dataset_kwargs: Any) -> list[str]:
     return [name for name in names if isinstance(name, str) and "\0" not in name and Path(name).is_file()]
 
 
-def _make_lm_eval_task(code: TaskCode, shots: int | None, context: PrepareContext, chat: Chat | None) -> CandidateTask:
+def _make_lm_eval_task(
+    code: TaskCode, shots: int | None, context: PrepareContext, chat: ChatRequests | None
+) -> CandidateTask:
     report_progress(f"{code.name}: asking lm-eval for its docs")
     rows, shots = read_lm_eval_task(code, shots, chat, context.config.system_instruction)
     entry = RecordEntry(

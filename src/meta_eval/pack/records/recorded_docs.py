@@ -224,10 +224,10 @@ def count_repeated_prompts(rows: Sequence[RecordedDoc]) -> int:
 
 def describe_endings(rows: RecordedDocs) -> list[str]:
     """What is odd of the recorded answers of a task: how many were cut, and how many say nothing."""
-    return [*filter(None, (describe_cut_answers(rows), _describe_unread_answers(rows)))]
+    return [*filter(None, (describe_recorded_cuts(rows), _describe_unread_answers(rows)))]
 
 
-def describe_cut_answers(rows: RecordedDocs) -> str | None:
+def describe_recorded_cuts(rows: RecordedDocs) -> str | None:
     """How many recorded answers reached their limit of tokens, and how long the others are; None if none did."""
     cut = sum(row.finish_reason == "length" for row in rows.rows)
     limit = (rows.generation or {}).get("max_gen_toks", MAX_GEN_TOKS)

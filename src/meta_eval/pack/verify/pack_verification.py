@@ -90,9 +90,9 @@ def _verify(pack: Path, options: VerifyOptions) -> Proof:
     chosen = choose_tasks(manifest, options.tasks)
     files = None
     if regrade is not None:
-        from meta_eval.pack.verify.saved_answers import find_samples
+        from meta_eval.pack.verify.saved_answers import find_saved_samples
 
-        files = find_samples(regrade, chosen)
+        files = find_saved_samples(regrade, chosen)
     changed = integrity.check_unchanged(pack, manifest, edited=options.edited)
     evaluator = Evaluator(pack)
     keys = compute_grading_fingerprints(pack, manifest)

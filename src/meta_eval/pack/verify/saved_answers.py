@@ -15,7 +15,7 @@ from meta_eval.harness.replay import Answers
 from meta_eval.harness.sample_files import open_samples
 
 
-def find_samples(folder: Path, tasks: Sequence[str]) -> OutputIndex:
+def find_saved_samples(folder: Path, tasks: Sequence[str]) -> OutputIndex:
     """Find the runs of some tasks with samples below a folder, by task.
 
     Raises:
@@ -47,7 +47,7 @@ def read_saved(
     """Read the newest samples of a task against the docs of today's pack.
 
     Args:
-        files: The result of `find_samples`.
+        files: The result of `find_saved_samples`.
         task: The task.
         docs: Its docs in this pack.
         verdict: ``metric,filter`` whose saved value is the verdict.

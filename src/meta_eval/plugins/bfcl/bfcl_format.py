@@ -58,10 +58,12 @@ class BfclFormat(RecordFormat):
     }
 
     def detect(self, place: Place) -> float:
-        return SURE if any(run.results and _is_result(run) for run in find_runs(place)) else 0
+        return SURE if any(run.results and _is_result(run) for run in find_bfcl_runs(place)) else 0
 
     def open_run(self, place: Place, run: str | None, names: Sequence[str]) -> Record:  # noqa: ARG002
-        return _make_record(place, choose_by_model([one for one in find_runs(place) if one.results], run, place.name))
+        return _make_record(
+            place, choose_by_model([one for one in find_bfcl_runs(place) if one.results], run, place.name)
+        )
 
     def open_runs(self, place: Place) -> Sequence[Record]:
         return [self.open_run(place, None, ())]
@@ -72,7 +74,7 @@ def _is_result(run: BfclRun) -> bool:
     return not start.strip() or start.lstrip().startswith(b"{") or bool(run.scores)
 
 
-def find_runs(place: Place) -> list[BfclRun]:
+def find_bfcl_runs(place: Place) -> list[BfclRun]:
     """The runs of a place: a folder with ``result`` and ``score``, one of these, or a model's folder in one."""
     path = place.path
     if path is None or not path.is_dir():

@@ -15,7 +15,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 Percent = Annotated[float, Field(ge=0, le=100)]
-Choices = Annotated[int, Field(ge=2)]
+BoardChoices = Annotated[int, Field(ge=2)]
 
 
 class _Fact(BaseModel):
@@ -30,7 +30,7 @@ class BoardColumn(_Fact):
     shots: int = Field(ge=0)
     metrics: tuple[str, ...] = Field(min_length=1)
     averaging: Literal["tasks", "docs"] | None = None
-    choices: Choices | Mapping[str, Choices] | None = None
+    choices: BoardChoices | Mapping[str, BoardChoices] | None = None
     shown: Mapping[str, Percent] = {}
     note: str | None = None
 

@@ -238,7 +238,7 @@ class Results:
     """Places of lines that are not JSON."""
 
 
-def read_results(files: Sequence[Path]) -> Results:
+def read_batch_results(files: Sequence[Path]) -> Results:
     """Read the results of a task.
 
     Raises:

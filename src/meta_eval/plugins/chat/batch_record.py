@@ -22,9 +22,9 @@ from meta_eval.plugins.chat.batch_pairs import (
     Results,
     find_batch_files,
     pair_files,
+    read_batch_results,
     read_golds,
     read_requests,
-    read_results,
 )
 from meta_eval.plugins.chat.chat_docs import ChatGrading, choose_grading, split_bodies
 from meta_eval.sockets import DataError, Grader, Place, Reading, Record, RecordedTask, locating, plural
@@ -46,7 +46,7 @@ class BatchRecord(Record):
 
     def read(self, task: str, reading: Reading) -> RecordedTask:
         pair = self._pairs[task]
-        requests, results = read_requests(pair.requests), read_results(pair.results)
+        requests, results = read_requests(pair.requests), read_batch_results(pair.results)
         asked = [custom_id for custom_id in requests if custom_id in results.answered]
         with locating(f"{self.name}, {task}"):
             _check(asked, results)

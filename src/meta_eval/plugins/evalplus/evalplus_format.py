@@ -43,16 +43,16 @@ class EvalplusFormat(LogFormat):
     grader_settings: ClassVar[Mapping[str, str]] = {"tests": "hash"}
 
     def detect(self, place: Place) -> float:
-        return SURE if find_logs(place, is_results) else 0
+        return SURE if find_logs(place, is_evalplus_results) else 0
 
     def list_logs(self, place: Place) -> Sequence[FoundLog]:
         def give(task: LoggedTask) -> FoundLog:
             return FoundLog(task.name, lambda: task, task.time or "")
 
-        return [give(_read_task(place, file, path)) for file, path in find_logs(place, is_results).items()]
+        return [give(_read_task(place, file, path)) for file, path in find_logs(place, is_evalplus_results).items()]
 
 
-def is_results(path: Path) -> bool:
+def is_evalplus_results(path: Path) -> bool:
     """Whether a file is of EvalPlus: by how it begins."""
     if path.suffix != ".json":
         return False

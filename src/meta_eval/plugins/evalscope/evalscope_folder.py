@@ -18,7 +18,7 @@ _TIME = re.compile(r"(\d{4})(\d\d)(\d\d)_(\d\d)(\d\d)(\d\d)")
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class EvalScopeReport:
     """What a run says of a dataset at its end."""
 
     scores: Mapping[str, float]
@@ -54,7 +54,7 @@ class EvalscopeRun:
         path = self.root / "predictions" / self.model / f"{stem}.jsonl"
         return path if path.is_symlink() or path.exists() else None
 
-    def read_reports(self) -> dict[str, Report]:
+    def read_reports(self) -> dict[str, EvalScopeReport]:
         """The reports by dataset; empty for a run that did not end.
 
         Raises:
@@ -89,7 +89,7 @@ def _list_runs(root: Path, files: list[str] | tuple[str, ...], folder: Path) -> 
     return list(runs.values())
 
 
-def _read_report(report: LogEntry) -> Report:
+def _read_report(report: LogEntry) -> EvalScopeReport:
     scores: dict[str, float] = {}
     subsets: dict[str, int | None] = {}
     for metric in report.find_entries("metrics"):
@@ -100,7 +100,7 @@ def _read_report(report: LogEntry) -> Report:
         for category in metric.find_entries("categories"):
             for subset in category.find_entries("subsets"):
                 subsets[subset.find_text("name") or ""] = subset.find_count("num")
-    return Report(scores, subsets)
+    return EvalScopeReport(scores, subsets)
 
 
 def split_stem(stem: str, datasets: Mapping[str, object]) -> tuple[str, str | None]:

@@ -15,7 +15,7 @@ from meta_eval.base.inputs import format_json
 from meta_eval.base.yaml_files import read_yaml
 from meta_eval.pack.records.log_entries import read_log_lines, to_number
 from meta_eval.pack.records.log_format import choose_by_model
-from meta_eval.plugins.evalscope.evalscope_folder import EvalscopeRun, Report, find_runs, split_stem
+from meta_eval.plugins.evalscope.evalscope_folder import EvalScopeReport, EvalscopeRun, find_runs, split_stem
 from meta_eval.sockets import (
     SURE,
     DataError,
@@ -143,7 +143,7 @@ def _read_generation(config: LogEntry) -> dict[str, Any]:
 
 
 def _read_task(
-    run: EvalscopeRun, dataset: str, subsets: Sequence[tuple[str | None, str]], report: Report | None
+    run: EvalscopeRun, dataset: str, subsets: Sequence[tuple[str | None, str]], report: EvalScopeReport | None
 ) -> LoggedTask:
     answers: list[RecordedDoc] = []
     in_turns = missing = 0

@@ -128,7 +128,7 @@ def read_task(run: HelmRun) -> LoggedTask:
             requests.setdefault((key, request.find_count("train_trial_index") or 0), []).append(request)
     if not requests:
         raise SourceError("holds no request", where=state.where, hint="Use the folder of a finished run")
-    metrics = read_metrics(run.folder)
+    metrics = read_helm_metrics(run.folder)
     split_of = {key: some[0].find_entry("instance").find_text("split") for key, some in requests.items()}
     splits = set(split_of.values())
     answers = [
@@ -189,7 +189,7 @@ def _read_list(path: Path) -> list[LogEntry]:
     return [LogEntry.of(value, f"{path}, {number}") for number, value in enumerate(tree)]
 
 
-def read_metrics(folder: Path) -> dict[_Key, dict[str, float]]:
+def read_helm_metrics(folder: Path) -> dict[_Key, dict[str, float]]:
     """The metrics of each instance and trial, the main one first.
 
     Raises:

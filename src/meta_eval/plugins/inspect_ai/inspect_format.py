@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from meta_eval.base.inputs import format_json
 from meta_eval.plugins.inspect_ai.inspect_files import InspectLog, is_log, open_log
-from meta_eval.plugins.inspect_ai.inspect_sample import Attachments, read_sample
+from meta_eval.plugins.inspect_ai.inspect_sample import Attachments, read_logged_sample
 from meta_eval.sockets import (
     SURE,
     FoundLog,
@@ -120,7 +120,7 @@ def _read_task(log: InspectLog, file: str | None) -> LoggedTask:
     spec, results = header.find_entry("eval"), header.find_entry("results")
     model = spec.find_text("model")
     attachments = Attachments()
-    read = [read_sample(sample, model, attachments) for sample in log.read_samples()]
+    read = [read_logged_sample(sample, model, attachments) for sample in log.read_samples()]
     answers, in_turns = [answer for answer, _ in read], sum(several for _, several in read)
     completed = results.find_count("completed_samples")
     if not answers:

@@ -68,7 +68,7 @@ class Attachments:
         return attached
 
 
-def read_sample(sample: LogEntry, model: str | None, attachments: Attachments) -> tuple[RecordedDoc, bool]:
+def read_logged_sample(sample: LogEntry, model: str | None, attachments: Attachments) -> tuple[RecordedDoc, bool]:
     """Read a sample.
 
     Args:

@@ -68,7 +68,7 @@ def parse_metrics(page: str, at: float) -> EngineFigures | None:
     return EngineFigures(at, **found) if found else None
 
 
-def read_figures(kept: LogEntry) -> EngineFigures:
+def read_engine_figures(kept: LogEntry) -> EngineFigures:
     """Read figures that were kept, as `dataclasses.asdict` gives them.
 
     Raises:

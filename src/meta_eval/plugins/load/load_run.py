@@ -31,9 +31,9 @@ from meta_eval.harness.evaluator import Evaluator
 from meta_eval.harness.settings import OF_DRAWS
 from meta_eval.pack.backends.registry import backend_of
 from meta_eval.pack.integrity import check_unchanged
-from meta_eval.plugins.load.engine_figures import EngineFigures, Watch, read_figures, wait_until_idle
+from meta_eval.plugins.load.engine_figures import EngineFigures, Watch, read_engine_figures, wait_until_idle
 from meta_eval.plugins.load.options import LoadOptions
-from meta_eval.plugins.load.signs import Scored
+from meta_eval.plugins.load.signs import ScoredSign
 from meta_eval.plugins.load.thresholds import SAME_DOCS, SCORED_ALONE
 from meta_eval.plugins.load.traffic import Traffic
 from meta_eval.sockets import (
@@ -104,7 +104,7 @@ class LoadRun:
     levels: list[Phase]
     """The levels, in ascending order."""
 
-    scored: dict[str, Scored] = field(default_factory=dict)
+    scored: dict[str, ScoredSign] = field(default_factory=dict)
     """By the hash of the request that scored a text, how likely its tokens are."""
 
     not_scored: str | None = None
@@ -233,7 +233,7 @@ class Asking:
                 if tokens_of_text is not None and decode is not None:
                     run.scored[sha256] = measure(tokens_of_text, text, decode)
 
-    def find_scored(self, doc: Doc, answer: Answer) -> Scored | None:
+    def find_scored(self, doc: Doc, answer: Answer) -> ScoredSign | None:
         """How likely the tokens of an answer are; None if it was not scored."""
         if not answer.text:
             return None
@@ -356,7 +356,7 @@ class Asking:
             report_progress(f"so few docs can show a fault, but not its absence: that takes {SAME_DOCS} docs or more")
 
 
-def measure(tokens: TokenLogprobs, text: str, decode: Decode) -> Scored:
+def measure(tokens: TokenLogprobs, text: str, decode: Decode) -> ScoredSign:
     """The token of an answer that is furthest below the likeliest one.
 
     A text may have other tokens than the server wrote: a place counts only if the text does not also fit the likeliest
@@ -380,8 +380,8 @@ def measure(tokens: TokenLogprobs, text: str, decode: Decode) -> Scored:
     places = [at for at in range(len(ids)) if at not in skipped]
     worst = max(places, key=lambda at: distances[at], default=None)
     if worst is None:
-        return Scored(0.0, 0)
-    return Scored(distances[worst], min(len(text), len(decode(ids[:worst]))))
+        return ScoredSign(0.0, 0)
+    return ScoredSign(distances[worst], min(len(text), len(decode(ids[:worst]))))
 
 
 def _make_forced(request: Request, text: str) -> Request:
@@ -467,6 +467,6 @@ def _read_facts(folder: Path) -> tuple[dict[str, int], list[EngineFigures]]:
         kept = LogEntry.of(parse_json(read_regular(folder / _FACTS)), _FACTS)
         traffic = kept.find_entry("traffic")
         counts = {name: count for name in traffic.tree if (count := traffic.find_count(name)) is not None}
-        return counts, [read_figures(figures) for figures in kept.find_entries("figures")]
+        return counts, [read_engine_figures(figures) for figures in kept.find_entries("figures")]
     except (OSError, ValueError, DataError):
         return {}, []

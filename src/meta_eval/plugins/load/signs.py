@@ -54,7 +54,7 @@ _SPACE = re.compile(r"\s+")
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
+class ScoredSign:
     """How likely the tokens of an answer are, asked alone."""
 
     distance: float
@@ -84,7 +84,7 @@ class Seen:
     """The character at which it leaves the answer that was given alone, or at which the fault begins."""
 
     distance: float | None = None
-    """`Scored.distance`; None if it was not scored."""
+    """`ScoredSign.distance`; None if it was not scored."""
 
     @property
     def direction(self) -> int:
@@ -95,7 +95,7 @@ class Seen:
 
 
 def classify(
-    alone: Sequence[Answer], answer: Answer, prompt: str, foreign: str | None, scored: Scored | None, limit: float,
+    alone: Sequence[Answer], answer: Answer, prompt: str, foreign: str | None, scored: ScoredSign | None, limit: float,
     *, by_chance: bool = False, stop: Sequence[str] = (),
 ) -> Seen:  # fmt: skip
     """Say what an answer under load is.

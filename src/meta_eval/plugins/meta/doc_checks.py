@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from meta_eval.base.display import quoted
 from meta_eval.pack.templates.spec import Template
-from meta_eval.plugins.meta.row_checks import Check, allow_null, is_blank, is_text, is_texts
+from meta_eval.plugins.meta.row_checks import RowCheck, allow_null, is_blank, is_text, is_texts
 from meta_eval.plugins.meta.source.rows import RowPlace
 from meta_eval.sockets import DataError
 
@@ -33,7 +33,7 @@ def _count(value: Any) -> bool:
 
 
 # Column: check, and the check in words. Columns that a template may add are below; other columns are not checked.
-_DOC: dict[str, tuple[Check, str]] = {
+_DOC: dict[str, tuple[RowCheck, str]] = {
     "question": (is_text, "a text"),
     "prompt": (is_text, "a text"),
     "gold": (is_text, "a text"),
@@ -46,7 +46,7 @@ _DOC: dict[str, tuple[Check, str]] = {
     "recorded_metrics": (allow_null(is_text), "a text"),
     "answers": (allow_null(is_texts), "a list of texts"),
 }
-_ADDED: dict[str, tuple[Check, str]] = {
+_ADDED: dict[str, tuple[RowCheck, str]] = {
     "continuations": (lambda value: is_texts(value) and len(value) > 1, "a list of two texts or more"),
     "max_gen_toks": (_count, "a whole number from 1"),
 }
@@ -112,7 +112,7 @@ def _where(doc: Doc, number: int, place: RowPlace) -> str:
     return f"{place}, doc {number} (question hash {doc.get('input_question_hash')})"
 
 
-def _is_certain(table: pa.Table, column: str, fits: Check) -> bool:
+def _is_certain(table: pa.Table, column: str, fits: RowCheck) -> bool:
     """Whether the type of a column says that a check takes all of its values."""
     import pyarrow as pa
 
@@ -143,7 +143,7 @@ def _may_be_blank(column: pa.ChunkedArray) -> bool:
     return False
 
 
-def _check_types(doc: Doc, number: int, place: RowPlace, columns: Sequence[tuple[str, Check, str]]) -> None:
+def _check_types(doc: Doc, number: int, place: RowPlace, columns: Sequence[tuple[str, RowCheck, str]]) -> None:
     for column in ("prompt", "gold"):
         if column in doc and not _full(doc[column]):
             raise DataError(f"has no {column}", where=_where(doc, number, place))

@@ -14,7 +14,7 @@ from meta_eval.pack.templates.spec import PublishedMetric, Template
 from meta_eval.plugins.meta import catalog
 from meta_eval.plugins.meta.catalog.dataset_names import Identity
 from meta_eval.plugins.meta.source.dataset import EvalsDataset
-from meta_eval.plugins.meta.source.rows import SourceRow, read_rows
+from meta_eval.plugins.meta.source.rows import SourceRow, read_evals_rows
 from meta_eval.plugins.meta.thresholds import SAME_PUBLISHED
 from meta_eval.sockets import DataError, SourceError, log
 
@@ -22,7 +22,7 @@ from meta_eval.sockets import DataError, SourceError, log
 _AVERAGING = {"macro_avg": "macro", "micro_avg": "micro", "average": "micro"}
 
 
-def read_metrics(dataset: EvalsDataset) -> list[SourceRow]:
+def read_published_metrics(dataset: EvalsDataset) -> list[SourceRow]:
     """The rows of the ``__metrics`` subset: benchmark_label, metric_tag, metric_value_computed (percent).
 
     If the subset is missing or unreadable there are no rows, and the catalog is used.
@@ -32,7 +32,7 @@ def read_metrics(dataset: EvalsDataset) -> list[SourceRow]:
     """
     try:
         files = dataset.fetch_metrics()
-        rows = read_rows(files, dataset_id=dataset.dataset_id, subset="__metrics") if files else []
+        rows = read_evals_rows(files, dataset_id=dataset.dataset_id, subset="__metrics") if files else []
     except SourceError as error:
         log.warning(f"{error}. Using the numbers of the model cards instead")
         return []

@@ -28,7 +28,7 @@ from meta_eval.plugins.meta.source.card import is_data_file
 from meta_eval.plugins.meta.source.lookup import is_hub_id, open_evals_dataset
 from meta_eval.plugins.meta.task_docs import read_docs
 from meta_eval.plugins.meta.task_preparation import MetaContext, prepare_task
-from meta_eval.plugins.meta.task_selection import Selection, find_withheld_tasks, select_tasks
+from meta_eval.plugins.meta.task_selection import Selection, find_withheld_tasks, select_meta_tasks
 from meta_eval.plugins.meta.templates import add_shipped_templates, open_templates
 from meta_eval.sockets import GUESS, CandidateTask, ConfigError, Place, PrepareContext, RecordFormat, TaskSource, log
 
@@ -89,7 +89,7 @@ class MetaSource(TaskSource):
         known = {*self._templates.tasks, *self._templates.groups, *aliases}
         if any(name.removeprefix("-") not in known for name in names):
             self._templates, self._shipped = add_shipped_templates(self._templates)
-        selections, groups = select_tasks(self._templates, names, self._datasets, allow_code=allow_code)
+        selections, groups = select_meta_tasks(self._templates, names, self._datasets, allow_code=allow_code)
         withheld = () if allow_code else find_withheld_tasks(self._templates, groups, self._datasets)
         if withheld:
             log.warning(f"left out, because they run model-written code and allow_code is false: {', '.join(withheld)}")

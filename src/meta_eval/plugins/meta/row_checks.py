@@ -67,7 +67,7 @@ def describe_warning(key: str, count: int, rows: int) -> str:
     return f"{count:,} of {rows:,} rows {_IN_WORDS.get(key, key.replace('_', ' '))}"
 
 
-Check = Callable[[Any], bool]
+RowCheck = Callable[[Any], bool]
 
 
 def is_text(value: object) -> bool:
@@ -83,7 +83,7 @@ def is_blank(text: str) -> bool:
     return not text or text.isspace()
 
 
-def allow_null(check: Check) -> Check:
+def allow_null(check: RowCheck) -> RowCheck:
     """The same check, but null passes too."""
     return lambda value: value is None or check(value)
 
@@ -93,13 +93,13 @@ def _letters(value: object) -> bool:
 
 
 # Column: check, and the check in words. The first group is required; columns of the second may be missing.
-_NEEDED: dict[str, tuple[Check, str]] = {
+_NEEDED: dict[str, tuple[RowCheck, str]] = {
     "input_question": (is_text, "a string"),
     "input_final_prompts": (is_texts, "a list of strings"),
     "input_question_hash": (allow_null(is_text), "a string"),
     "input_final_prompts_hash": (allow_null(is_texts), "a list of strings"),
 }
-_WELCOME: dict[str, tuple[Check, str]] = {
+_WELCOME: dict[str, tuple[RowCheck, str]] = {
     "task_type": (allow_null(is_text), "a string"),
     "subtask_name": (allow_null(is_text), "a string"),
     "input_choice_list": (allow_null(_letters), "a struct of strings"),
@@ -118,8 +118,8 @@ _COLUMNS = tuple((column, *check) for column, check in (_NEEDED | _WELCOME).item
 _EXAMPLES: dict[type, object] = {str: "", bool: True, type(None): None}
 
 
-def check_rows(rows: Sequence[SourceRow], place: RowPlace, *, output_type: str, needs_gold: bool) -> CheckedRows:
-    """Check all rows of a subset for a task.
+def check_evals_rows(rows: Sequence[SourceRow], place: RowPlace, *, output_type: str, needs_gold: bool) -> CheckedRows:
+    """RowCheck all rows of a subset for a task.
 
     Args:
         rows: Each a mapping of column to value.
@@ -171,7 +171,7 @@ def check_rows(rows: Sequence[SourceRow], place: RowPlace, *, output_type: str, 
     )
 
 
-def _is_certain(rows: Sequence[SourceRow], column: str, fits: Check) -> bool:
+def _is_certain(rows: Sequence[SourceRow], column: str, fits: RowCheck) -> bool:
     """Whether the types of a column say that a check takes all of its values."""
     values = [*map(itemgetter(column), rows)]
     kinds = set(map(type, values))
@@ -182,7 +182,7 @@ def _is_certain(rows: Sequence[SourceRow], column: str, fits: Check) -> bool:
     return all(kind in _EXAMPLES and fits(_EXAMPLES[kind]) for kind in kinds)
 
 
-def _check_types(row: SourceRow, number: int, place: RowPlace, columns: Sequence[tuple[str, Check, str]]) -> None:
+def _check_types(row: SourceRow, number: int, place: RowPlace, columns: Sequence[tuple[str, RowCheck, str]]) -> None:
     for column, fits, type_name in columns:
         value = row.get(column)
         if not fits(value):

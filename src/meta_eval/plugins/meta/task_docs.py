@@ -29,9 +29,9 @@ from meta_eval.plugins.meta.doc_clusters import cluster_docs
 from meta_eval.plugins.meta.joins import JOINS
 from meta_eval.plugins.meta.joins.join import Joined
 from meta_eval.plugins.meta.joins.original_reader import Originals
-from meta_eval.plugins.meta.row_checks import CheckedRows, check_rows
+from meta_eval.plugins.meta.row_checks import CheckedRows, check_evals_rows
 from meta_eval.plugins.meta.source.dataset import EvalsDataset
-from meta_eval.plugins.meta.source.rows import RowPlace, SourceRow, read_rows
+from meta_eval.plugins.meta.source.rows import RowPlace, SourceRow, read_evals_rows
 from meta_eval.sockets import DataError, UserError, locating, read_regular
 
 if TYPE_CHECKING:
@@ -82,10 +82,10 @@ def read_task_rows(
     subset, name = template.spec.subset, template.spec.join
     place = RowPlace(dataset.dataset_id, subset)
     report_progress(f"{template.name}: reading {place}")
-    rows = read_rows(dataset.fetch(subset), dataset_id=dataset.dataset_id, subset=subset)[:first]
+    rows = read_evals_rows(dataset.fetch(subset), dataset_id=dataset.dataset_id, subset=subset)[:first]
     join = JOINS[name] if name is not None else None
     needs_gold = join is None or not join.brings_gold
-    checked = check_rows(rows, place, output_type=template.output_type, needs_gold=needs_gold)
+    checked = check_evals_rows(rows, place, output_type=template.output_type, needs_gold=needs_gold)
     joined = None
     if join is not None:
         report_progress(f"{template.name}: reading the original of {join.name}")

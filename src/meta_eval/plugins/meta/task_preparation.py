@@ -23,7 +23,7 @@ from meta_eval.plugins.meta.catalog.grader_validation import find_trust
 from meta_eval.plugins.meta.choice_tokens import add_choice_tokens, needs_choice_tokens
 from meta_eval.plugins.meta.joins.join import Joined
 from meta_eval.plugins.meta.joins.original_reader import Originals
-from meta_eval.plugins.meta.published_numbers import find_known_gaps, find_published_numbers, read_metrics
+from meta_eval.plugins.meta.published_numbers import find_known_gaps, find_published_numbers, read_published_metrics
 from meta_eval.plugins.meta.row_checks import describe_warning
 from meta_eval.plugins.meta.source.dataset import EvalsDataset
 from meta_eval.plugins.meta.source.rows import SourceRow
@@ -52,7 +52,7 @@ class MetaContext:
     def metrics(self, dataset: EvalsDataset) -> list[SourceRow]:
         """The scores that an evals dataset contains."""
         if id(dataset) not in self._metrics:
-            self._metrics[id(dataset)] = read_metrics(dataset)
+            self._metrics[id(dataset)] = read_published_metrics(dataset)
         return self._metrics[id(dataset)]
 
 

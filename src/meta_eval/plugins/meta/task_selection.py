@@ -47,7 +47,7 @@ def explain_refusal(template: Template, dataset: EvalsDataset) -> str | None:
     return None
 
 
-def select_tasks(
+def select_meta_tasks(
     folder: TemplateFolder,
     names: Sequence[str],
     datasets: Sequence[EvalsDataset],

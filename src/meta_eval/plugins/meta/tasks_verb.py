@@ -79,11 +79,11 @@ def show(name: str = typer.Argument(..., metavar="NAME", help="A task from the l
     Example: meta-eval tasks show meta_ifeval
     """
     from meta_eval.plugins.meta.record_format import make_first_doc
-    from meta_eval.plugins.meta.task_selection import select_tasks
+    from meta_eval.plugins.meta.task_selection import select_meta_tasks
 
     folder, datasets = _open(chosen.updated(evals_dataset=chosen.evals_dataset or "sample"), with_rows=True)
     with locating("NAME"):
-        (selection, *_), _groups = select_tasks(folder, [name], datasets or (), allow_code=True)
+        (selection, *_), _groups = select_meta_tasks(folder, [name], datasets or (), allow_code=True)
     template = selection.template
     doc = make_first_doc(folder, selection)
     out = make_result_console()

@@ -205,7 +205,7 @@ def judge_history(history: Sequence[PastRun], runs_per_alarm: float) -> HistoryJ
         if left_out:
             notes.append(f"{task}: {left_out} of {len(runs)} runs lack it, its metric {metric}, or many of its docs")
         tables = [runs[place].tasks[task].docs for place in places]
-        docs, table, of_runs = compare_runs(tables)
+        docs, table, of_runs = compare_with_history(tables)
         partial = sum(len(run) < len(docs) for run in tables)
         if partial:
             notes.append(
@@ -242,7 +242,7 @@ def _name_model(runs: Sequence[PastRun]) -> str:
     return f"since {run.label} the model is {run.model}, and before {before.model}"
 
 
-def compare_runs(tables: Sequence[Mapping[str, float]]) -> tuple[list[str], npt.NDArray[Any], list[float]]:
+def compare_with_history(tables: Sequence[Mapping[str, float]]) -> tuple[list[str], npt.NDArray[Any], list[float]]:
     """The score of each run on all docs, of which it may lack some.
 
     Each verdict is the sum of a value of the run and a value of the doc, fitted by least squares (two-way analysis of

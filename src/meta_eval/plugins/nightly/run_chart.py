@@ -76,7 +76,7 @@ _STATES = 100
 # A longer run length is not computed.
 _LONGEST = 1e14
 
-State = Literal["ok", "sudden drop", "drift", "lasting"]
+ChartState = Literal["ok", "sudden drop", "drift", "lasting"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class ChartPoint:
     cusum: float
     """The CUSUM after it; 0 during an alarm."""
 
-    state: State
+    state: ChartState
     """``ok``; the rule that raises an alarm with this run; or ``lasting`` for a later run of an alarm."""
 
     mean: float | None
@@ -145,7 +145,7 @@ def draw_chart(scores: Sequence[float], runs_per_alarm: float, unit: float) -> l
         if not is_sudden and cusum <= limits.decision:
             points.append(ChartPoint(score, normal, cusum, "ok", mean, correlation))
             continue
-        state: State = "sudden drop" if is_sudden else "drift"
+        state: ChartState = "sudden drop" if is_sudden else "drift"
         kept = [scores[run] for run in reference.runs]
         first, best, last = find_change(kept, unit, correlation)
         change = (reference.runs[first], reference.runs[last])

@@ -80,7 +80,7 @@ class PromptfooFormat(RecordFormat):
     grader_settings: ClassVar[Mapping[str, str]] = {name: f"config.{place}" for name, place in _GRADED.items()}
 
     def detect(self, place: Place) -> float:
-        return SURE if find_logs(place, is_results) else 0
+        return SURE if find_logs(place, is_promptfoo_results) else 0
 
     def open_run(self, place: Place, run: str | None, names: Sequence[str]) -> Record:  # noqa: ARG002
         return _make_record(place, choose_by_model(_read_providers(place), run, place.name))
@@ -92,7 +92,7 @@ class PromptfooFormat(RecordFormat):
         return [_make_record(place, one) for one in found]
 
 
-def is_results(path: Path) -> bool:
+def is_promptfoo_results(path: Path) -> bool:
     """Whether a file is of promptfoo: by how it begins."""
     if path.suffix not in (".json", ".jsonl"):
         return False
@@ -111,7 +111,7 @@ def _read_providers(place: Place) -> list[_Provider]:
     """
     found: list[_Provider] = []
     is_folder = place.path is not None and place.path.is_dir()
-    for file, path in find_logs(place, is_results).items():
+    for file, path in find_logs(place, is_promptfoo_results).items():
         rows, summary, config = _read_file(path)
         providers: dict[str, _Provider] = {}
         for row in rows:

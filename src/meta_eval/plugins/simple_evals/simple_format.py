@@ -69,12 +69,12 @@ class SimpleFormat(LogFormat):
 
 def find_results(place: Place) -> dict[str, Path]:
     """The files of simple-evals of a place. A report in HTML is read where its results are not beside it."""
-    files = find_logs(place, is_results)
+    files = find_logs(place, is_simple_results)
     stems = {name.removesuffix(f"{_WHOLE}.json") for name in files if name.endswith(".json")}
     return {name: path for name, path in files.items() if path.suffix != ".html" or name[:-5] not in stems}
 
 
-def is_results(path: Path) -> bool:
+def is_simple_results(path: Path) -> bool:
     """Whether a file is of simple-evals: by how it begins."""
     if path.suffix not in (".json", ".html"):
         return False
@@ -100,7 +100,7 @@ def split_name(file: str) -> tuple[str, str | None, str | None]:
 
 def _read_task(place: Place, file: str, files: Mapping[str, Path]) -> LoggedTask:
     path = files[file]
-    examples, score = read_html(path) if path.suffix == ".html" else read_results(path)
+    examples, score = read_html(path) if path.suffix == ".html" else read_simple_results(path)
     if not examples:
         raise SourceError("holds no conversations", where=str(path), hint="Use the *_allresults.json of a finished run")
     task, model, time = split_name(file)
@@ -123,7 +123,7 @@ def _read_task(place: Place, file: str, files: Mapping[str, Path]) -> LoggedTask
     )
 
 
-def read_results(path: Path) -> tuple[list[tuple[Any, dict[str, str], Any]], float | None]:
+def read_simple_results(path: Path) -> tuple[list[tuple[Any, dict[str, str], Any]], float | None]:
     """The conversation, the report and the metadata of each example, and the mean score.
 
     Raises:

@@ -30,7 +30,7 @@ def is_spoiled(task: str, doc: int, share: float) -> bool:
     return int(hash_text(f"{task}/{doc}")[:8], 16) / 2**32 < share
 
 
-class Record:
+class StandInRecord:
     """The record of a pack. Each task is read on demand.
 
     Args:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from meta_eval.plugins.stand_in.backend import ENGINE
-from meta_eval.plugins.stand_in.record import Record
+from meta_eval.plugins.stand_in.record import StandInRecord
 from meta_eval.sockets import Answer, Client, Request
 
 
@@ -18,5 +18,5 @@ class RecordedClient(Client):
         return ENGINE
 
     def answer(self, requests: Iterable[Request]) -> Iterator[Answer]:
-        record = Record(Path(self.settings.include_path), float(self.settings.model_args.get("spoil", 0)))
+        record = StandInRecord(Path(self.settings.include_path), float(self.settings.model_args.get("spoil", 0)))
         yield from map(record.answer, requests)

@@ -16,7 +16,7 @@ from meta_eval.base.logs import report_progress
 from meta_eval.harness.evaluator import Evaluator
 from meta_eval.pack.integrity import check_unchanged
 from meta_eval.plugins.stand_in.backend import ENGINE
-from meta_eval.plugins.stand_in.record import Record
+from meta_eval.plugins.stand_in.record import StandInRecord
 from meta_eval.sockets import BackendError, ConfigError, parse_json, read_manifest
 
 # Bytes of a body that is read. The longest prompts of Meta's datasets have under 1 MiB.
@@ -41,7 +41,7 @@ def read_texts(pack: Path, spoil: float) -> tuple[str, Mapping[str, Sequence[str
     """
     manifest = read_manifest(pack)
     check_unchanged(pack, manifest, edited=False)
-    record, evaluator = Record(pack, spoil), Evaluator(pack)
+    record, evaluator = StandInRecord(pack, spoil), Evaluator(pack)
     texts: dict[str, list[str]] = {}
     for name, entry in manifest.tasks.items():
         report_progress(name, 0, entry.docs)

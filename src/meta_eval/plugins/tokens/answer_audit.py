@@ -189,7 +189,7 @@ def _judge(docs: Sequence[ScoredDoc], noise: Sequence[ScoredDoc]) -> GroupVerdic
     lengths = _measure_groups(docs, lambda doc: bisect_left(LENGTHS, len(doc.scores)), _name_length)
     reference = measure_answers(noise) if noise else None
     noise_score = None if reference is None else reference.score.value
-    limit = find_limit(noise_score, is_greedy=figures.is_greedy)
+    limit = find_common_length(noise_score, is_greedy=figures.is_greedy)
     outcome, reason = _decide(figures, reference, limit)
     temperature, interval = _fit_temperature(docs)
     return GroupVerdict(outcome, figures, tasks, lengths, noise_score, limit, reason, temperature, interval)
@@ -213,7 +213,7 @@ def _name_length(place: int) -> str:
     return f"{first} to {LENGTHS[place]} tokens" if place < len(LENGTHS) else f"{first} tokens and more"
 
 
-def find_limit(noise: float | None, *, is_greedy: bool) -> float:
+def find_common_length(noise: float | None, *, is_greedy: bool) -> float:
     """The regret, nats a token, above which greedy answers are of another model; for sampled ones the depth.
 
     Args:

@@ -35,7 +35,7 @@ def build_audit_report(
     from meta_eval.plugins.tokens.answer_audit import judge_answers
     from meta_eval.plugins.tokens.answer_scores import Decoding, score_docs
     from meta_eval.plugins.tokens.audit_causes import count_prompts, find_causes
-    from meta_eval.plugins.tokens.fidelity_text import describe_left_out
+    from meta_eval.plugins.tokens.fidelity_text import describe_unread_tables
     from meta_eval.sockets import plural
 
     def decode(ids: Sequence[int]) -> str:
@@ -60,7 +60,7 @@ def build_audit_report(
                 differences.append(fact.prompt_tokens - answer.prompt_tokens)
     verdicts, prompts = judge_answers(docs, reference), count_prompts(differences)
     causes = find_causes(verdicts, docs, prompts, count_cut(answered))
-    notes = describe_left_out(tokens.header.left_out)
+    notes = describe_unread_tables(tokens.header.left_out)
     if unscored:
         notes.append(f"{plural(unscored, 'answer')} left out: no token can be scored")
     if tokenizer is None:

@@ -108,7 +108,7 @@ def build_fidelity_report(
         *(note for compared in (comparison, of_choices) if compared for note in compared.notes),
         *reading.notes,
         *_note_uncompared(choices, baseline_choices, of_choices is not None or baseline is None),
-        *write.describe_left_out(first.left_out),
+        *write.describe_unread_tables(first.left_out),
     ]
     if columns is not None and any(answer.truncated for answer in columns.answers):
         notes.append("some prompts were cut to fit, and their answers say little")

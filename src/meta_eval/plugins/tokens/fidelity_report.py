@@ -137,8 +137,8 @@ class FidelityReport:
     def summary(self) -> str:
         """The result in one line."""
         if self.is_noise:
-            return write.describe_noise(self.comparison, self.choice_comparison)
-        return write.write_headline(self.comparison, self.choice_comparison, self.figures, self.choices)
+            return write.describe_yardstick(self.comparison, self.choice_comparison)
+        return write.write_fidelity_headline(self.comparison, self.choice_comparison, self.figures, self.choices)
 
     @property
     def outcome(self) -> Sameness | None:

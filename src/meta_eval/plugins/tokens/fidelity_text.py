@@ -43,7 +43,7 @@ def format_share_interval(bounds: Interval | None) -> str:
     )
 
 
-def describe_left_out(reasons: Mapping[str, Mapping[str, int]]) -> list[str]:
+def describe_unread_tables(reasons: Mapping[str, Mapping[str, int]]) -> list[str]:
     """What is not in the table, and why."""
     return [
         f"{task}: {plural(count, 'doc')} left out: {why}"
@@ -84,7 +84,7 @@ def describe_comparison(comparison: TableComparison, unit: str) -> str:
     return "; ".join(clauses) + "."
 
 
-def describe_noise(texts: TableComparison | None, choices: TableComparison | None) -> str:
+def describe_yardstick(texts: TableComparison | None, choices: TableComparison | None) -> str:
     """The noise of a model that was measured twice, in one line."""
     parts = [
         f"{format_nats(comparison.all.distance.value)} nats a {unit} ({FIDELITY_LEVEL_TEXT} interval "
@@ -95,7 +95,7 @@ def describe_noise(texts: TableComparison | None, choices: TableComparison | Non
     return f"The noise of this model between two measurements: {', and '.join(parts)}."
 
 
-def write_headline(
+def write_fidelity_headline(
     texts: TableComparison | None,
     of_choices: TableComparison | None,
     figures: Sequence[Figures],

@@ -27,7 +27,7 @@ from meta_eval.stats.ratio import Mean, mean_of_tokens
 
 
 @dataclass(frozen=True, slots=True)
-class TextFigures:
+class PerplexityFigures:
     """How likely a model finds the text: means over all tokens."""
 
     name: str
@@ -48,14 +48,14 @@ class TextFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class TextComparison:
+class PerplexityComparison:
     """A copy beside a baseline, of the same chunks."""
 
     chunks: int
     """The number of chunks that both have."""
 
-    baseline: TextFigures
-    copy: TextFigures
+    baseline: PerplexityFigures
+    copy: PerplexityFigures
 
     shift: Mean
     """The baseline's log-probability of a token minus the copy's, nats: positive if the copy finds the text less
@@ -83,7 +83,7 @@ class TextComparison:
     """What must be known of the logs."""
 
 
-def compare_perplexity_logs(log: PerplexityLog, baseline: PerplexityLog | None) -> TextComparison | None:
+def compare_perplexity_logs(log: PerplexityLog, baseline: PerplexityLog | None) -> PerplexityComparison | None:
     """Compare a log with a baseline's, or with the base that its own table has; None if there is neither.
 
     Raises:
@@ -92,9 +92,9 @@ def compare_perplexity_logs(log: PerplexityLog, baseline: PerplexityLog | None) 
     if baseline is None:
         if log.base_logprob is None or log.divergence is None or log.changed is None:
             return None
-        return TextComparison(
+        return PerplexityComparison(
             chunks=log.chunks,
-            baseline=TextFigures("its base", float(log.base_logprob.mean())),
+            baseline=PerplexityFigures("its base", float(log.base_logprob.mean())),
             copy=measure_text(log),
             shift=average_chunks(log.base_logprob - log.logprob),
             divergence=average_chunks(log.divergence),
@@ -119,7 +119,7 @@ def compare_perplexity_logs(log: PerplexityLog, baseline: PerplexityLog | None) 
         divergence = _difference(log.divergence, baseline.divergence)
         changed = _difference(log.changed, baseline.changed)
     notes += _note_text(log, baseline, float(shifts.mean()))
-    return TextComparison(
+    return PerplexityComparison(
         chunks=chunks,
         baseline=measure_text(baseline),
         copy=measure_text(log),
@@ -133,9 +133,9 @@ def compare_perplexity_logs(log: PerplexityLog, baseline: PerplexityLog | None) 
     )
 
 
-def measure_text(log: PerplexityLog) -> TextFigures:
+def measure_text(log: PerplexityLog) -> PerplexityFigures:
     """The figures of a log alone."""
-    return TextFigures(
+    return PerplexityFigures(
         log.name,
         float(log.logprob.mean()),
         None if log.divergence is None else float(log.divergence.mean()),

@@ -16,7 +16,7 @@ from meta_eval.sockets import Column, Document, Item, Listing, Row, Section, Tab
 from meta_eval.stats import Interval
 
 if TYPE_CHECKING:
-    from meta_eval.plugins.tokens.perplexity_comparison import TextComparison, TextFigures
+    from meta_eval.plugins.tokens.perplexity_comparison import PerplexityComparison, PerplexityFigures
     from meta_eval.plugins.tokens.perplexity_log import PerplexityLog
     from meta_eval.stats.ratio import Mean
 
@@ -38,10 +38,10 @@ class PerplexityReport:
     baseline: PerplexityLog | None
     """The baseline's; None without one."""
 
-    figures: TextFigures
+    figures: PerplexityFigures
     """Of the copy alone."""
 
-    comparison: TextComparison | None
+    comparison: PerplexityComparison | None
     """None if there is nothing to compare with."""
 
     notes: tuple[str, ...]
@@ -138,7 +138,7 @@ def _signed_share_bounds(bounds: Interval | None) -> str:
     return "" if bounds is None else f"{_signed_share(bounds.lower)} to {_signed_share(bounds.upper)}"
 
 
-def _bounds_of(compared: TextComparison) -> dict[str, Interval | None]:
+def _bounds_of(compared: PerplexityComparison) -> dict[str, Interval | None]:
     """The intervals of the three figures of a comparison. Divergences are on a log scale, and shares from 0 to 1."""
     divergence, changed, alone = compared.divergence, compared.changed, compared.is_from_base
     bounds = {
@@ -153,7 +153,7 @@ def _bounds_of(compared: TextComparison) -> dict[str, Interval | None]:
     return bounds
 
 
-def _describe(compared: TextComparison) -> str:
+def _describe(compared: PerplexityComparison) -> str:
     bounds = _bounds_of(compared)
     shift = bounds["shift"]
     if shift is None:
@@ -186,7 +186,7 @@ def _in_words(bounds: Interval | None) -> str:
     return "" if bounds is None else f" ({FIDELITY_LEVEL_TEXT} interval {write.format_nats_interval(bounds)})"
 
 
-def _describe_errors(compared: TextComparison) -> Iterator[Listing]:
+def _describe_errors(compared: PerplexityComparison) -> Iterator[Listing]:
     if compared.errors is None or not compared.shift.freedom:
         return
     means = (compared.shift, compared.divergence, compared.changed)
@@ -206,11 +206,11 @@ def _error(mean: Mean) -> float:
     return math.sqrt(mean.variance)
 
 
-def _make_comparison_table(compared: TextComparison) -> Table[TextComparison]:
+def _make_comparison_table(compared: PerplexityComparison) -> Table[PerplexityComparison]:
     bounds = _bounds_of(compared)
     more = "" if compared.is_from_base else "more "
     share_bounds = write.format_share_interval if compared.is_from_base else _signed_share_bounds
-    columns: list[Column[TextComparison]] = [
+    columns: list[Column[PerplexityComparison]] = [
         Column("chunks", "chunks", lambda of: of.chunks, format_count),
         Column("shift", "shift", lambda of: of.shift.value, write.format_nats, "positive for worse", strong=True),
         _interval("shift_interval", bounds["shift"], write.format_nats_interval),
@@ -241,15 +241,17 @@ def _make_comparison_table(compared: TextComparison) -> Table[TextComparison]:
     return Table("comparison", "How far from the baseline", tuple(columns), (Row("all", compared),), legend, first="")
 
 
-def _interval(key: str, bounds: Interval | None, words: Callable[[Interval | None], str]) -> Column[TextComparison]:
+def _interval(
+    key: str, bounds: Interval | None, words: Callable[[Interval | None], str]
+) -> Column[PerplexityComparison]:
     return Column(
         key, f"{FIDELITY_LEVEL_TEXT} interval", lambda _: bounds, words,
         headings={"html": FIDELITY_LEVEL_TEXT, "terminal": FIDELITY_LEVEL_TEXT},
     )  # fmt: skip
 
 
-def _make_figure_table(chunks: int, sides: tuple[TextFigures, ...]) -> Table[TextFigures]:
-    columns: list[Column[TextFigures]] = [
+def _make_figure_table(chunks: int, sides: tuple[PerplexityFigures, ...]) -> Table[PerplexityFigures]:
+    columns: list[Column[PerplexityFigures]] = [
         Column("chunks", "chunks", lambda _: chunks, format_count),
         Column(
             "logprob", "log-probability", lambda of: of.logprob, write.format_nats, "the mean over tokens, in nats",
@@ -268,11 +270,11 @@ def _make_figure_table(chunks: int, sides: tuple[TextFigures, ...]) -> Table[Tex
     return Table("figures", "How likely each finds the text", tuple(columns), rows, first="log")
 
 
-def _plain_figures(figures: TextFigures) -> dict[str, Any]:
+def _plain_figures(figures: PerplexityFigures) -> dict[str, Any]:
     return {**dataclasses.asdict(figures), "perplexity": figures.perplexity}
 
 
-def _plain_comparison(compared: TextComparison) -> dict[str, Any]:
+def _plain_comparison(compared: PerplexityComparison) -> dict[str, Any]:
     return {
         "chunks": compared.chunks,
         "is_from_base": compared.is_from_base,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from meta_eval.plugins.meta.joins.join import Join, Original, OriginalRows
 from meta_eval.plugins.meta.source.dataset import OriginalDataset
 from meta_eval.plugins.meta.source.lookup import open_original
-from meta_eval.plugins.meta.source.rows import read_rows
+from meta_eval.plugins.meta.source.rows import read_evals_rows
 from meta_eval.sockets import SourceError, log
 
 
@@ -35,7 +35,7 @@ class Originals:
         if join.name not in self.read:
             original, fallback = self._open(join)
             files = original.fetch(join.split)
-            rows = read_rows(files, dataset_id=original.dataset_id, subset=join.split)
+            rows = read_evals_rows(files, dataset_id=original.dataset_id, subset=join.split)
             self.read[join.name] = OriginalRows(rows, original.dataset_id, original.revision, fallback)
         return self.read[join.name]
 

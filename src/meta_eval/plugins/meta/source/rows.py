@@ -46,7 +46,7 @@ class RowPlace:
         return f"{self.dataset_id}, subset {self.subset}"
 
 
-def read_rows(files: Sequence[DataFile], *, dataset_id: str, subset: str) -> list[SourceRow]:
+def read_evals_rows(files: Sequence[DataFile], *, dataset_id: str, subset: str) -> list[SourceRow]:
     """Read all rows of some files, in the order of the files and of their rows.
 
     Args:
