@@ -42,7 +42,7 @@ def test_four_times_as_many_docs_take_no_seven_times_as_long(name: str, tmp_path
 @pytest.mark.parametrize("name", few(HARNESSES, 3))
 def test_a_run_that_memory_does_not_hold_is_one_message(name: str, tmp_path: Path) -> None:
     """With 12 MiB more than the process has at its start."""
-    runs = [WRITERS[name](tmp_path / which, [text]) for which, text in (("a", "x" * 2**23), ("b", "x"))]
+    runs = [WRITERS[name](tmp_path / which, [text]) for which, text in (("a", "x" * 2**24), ("b", "x"))]
     running = started("compare", *runs, memory=12 * 2**20)
     out, err = running.communicate()
     assert (running.returncode, out) == (2, "")
