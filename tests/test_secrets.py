@@ -70,7 +70,16 @@ def test_no_message_and_no_note_holds_what_stands_before_a_host(user: str, word:
 
 @pytest.mark.parametrize(
     "text",
-    ["hf_token=S", "token=S", '{"token": "S"}', "{hf_token: S}", "'api_key': 'S'", "--set model_args.password=S"],
+    [
+        "hf_token=S",
+        "token=S",
+        '{"token": "S"}',
+        "{hf_token: S}",
+        "'api_key': 'S'",
+        "{'Authorization': 'Bearer S'}",
+        "Authorization: Basic S",
+        "--set model_args.password=S",
+    ],
 )
 def test_settings_are_redacted_in_every_way_to_write_them(text: str) -> None:
     assert redact_secrets(text.replace("S", "s3cret")) == text.replace("S", "…")

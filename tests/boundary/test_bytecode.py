@@ -8,11 +8,13 @@ import py_compile
 import shutil
 import struct
 from collections.abc import Callable
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 
 import pytest
 from packs import prepare, tree
 
+from meta_eval.harness.probe_script import answer
 from meta_eval.pack.verify import verify
 
 ROWS = Path("_common/rows.py")
@@ -61,3 +63,17 @@ def test_bytecode_beside_a_module_is_not_run(plant: Callable[[Path], None], samp
     report = verify(pack, min_agreement=0.5)
     assert (report.passed, report.edited) == (True, ())
     assert tree(pack) == before
+
+
+@pytest.mark.parametrize("plant", [other_bytecode, unchecked_bytecode])
+def test_doctor_runs_no_bytecode_either(
+    plant: Callable[[Path], None], sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pack = Path(shutil.copytree(sample, tmp_path / "work_dir"))
+    plant(pack)
+    monkeypatch.setattr(SourceFileLoader, "path_stats", SourceFileLoader.path_stats)  # what it changes in its process
+    functions = [("a.yaml", str(ROWS), "docs_by")]
+    answered = answer(
+        {"pack": str(pack), "functions": functions, "tasks": [], "modules": [], "latex": False, "punkt": False}
+    )
+    assert answered["functions"] == {"a.yaml: docs_by": None}

@@ -114,3 +114,10 @@ def test_a_list_can_be_checked_by_sha256sum(tmp_path: Path) -> None:
     assert (tmp_path / LIST).read_text().split(None, 1) == [
         "982d9e3eb996f559e633f4d194def3761d909f5a3b647d1a851fead67c32c9d1", "a b/c\n",
     ]  # fmt: skip
+
+
+def test_a_folder_in_more_than_a_thousand_folders_is_refused_in_one_message(tmp_path: Path) -> None:
+    deep, message = tmp_path.joinpath(*"a" * 1500), r"^work_dir: cannot be written \(File name too long\)"
+    with pytest.raises(OutputError, match=message), replace_folder(deep, "kind", where="work_dir"):
+        pass
+    assert not list(tmp_path.iterdir())

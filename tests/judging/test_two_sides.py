@@ -245,6 +245,7 @@ BOS = {"add_bos_token": "True", "pretrained": "org/it"}
         ("vllm", "0.4.9.1", BOS, "", None),
         ("vllm", "0.4.9.1", {**BOS, "add_bos_token": "False"}, "<bos>", None),
         ("vllm", "soon", BOS, "<bos>", None),
+        ("vllm", "9" * 5000, BOS, "<bos>", None),
         ("ours", "0.4.9.1", BOS, "<bos>", None),
         ("vllm", "0.4.9.1", BOS, "<|im_start|>", None),
     ],

@@ -260,7 +260,7 @@ def test_a_damaged_file_is_no_baseline(kept: int, pack: Path) -> None:
     ("line", "change"),
     [
         (0, {"lm_eval": 4}), (0, {"docs": True}), (1, {"doc_id": {}}), (1, {"cluster": {"x": 1}}), (1, {"figures": 1e400}),
-        (1, {"question_hash": []}), (1, {"answer_hash": ["x"]}), (1, {"answer_length": "x"}), (1, {"filter_results": {"strict": {"extracted": 5}}}),
+        (1, {"question_hash": []}), (1, {"answer_hash": ["x"]}), (1, {"answer_length": "x"}), (1, {"answer_length": "7"}), (1, {"cuts": []}), (1, {"filter_results": {"strict": {"extracted": 5}}}),
     ],
 )  # fmt: skip
 def test_a_file_with_a_value_of_another_type_is_no_baseline(line: int, change: dict[str, Any], pack: Path) -> None:
@@ -268,6 +268,21 @@ def test_a_file_with_a_value_of_another_type_is_no_baseline(line: int, change: d
     lines = path.read_text().splitlines()
     lines[line] = json.dumps({**json.loads(lines[line]), **change})
     path.write_text("\n".join(lines) + "\n")
+    assert "is damaged" in baseline(pack).missing_reasons[LETTERS]
+
+
+@pytest.mark.parametrize("change", ["no doc", "a doc twice", "a metric without verdicts"])
+def test_a_file_that_verify_cannot_write_is_no_baseline(change: str, pack: Path) -> None:
+    path = find_baseline_file(pack, LETTERS)
+    head, *docs = map(json.loads, path.read_text().splitlines())
+    if change == "no doc":
+        docs = []
+    elif change == "a doc twice":
+        docs[1] = docs[0]
+    else:
+        for result in docs[0]["filter_results"].values():
+            result["metrics"] = {name: [] for name in result["metrics"]}
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in ({**head, "docs": len(docs)}, *docs)))
     assert "is damaged" in baseline(pack).missing_reasons[LETTERS]
 
 

@@ -316,6 +316,13 @@ def test_half_a_surrogate_pair_and_infinite_likelihoods_are_read(tmp_path: Path)
     assert read(folder).tasks["meta_some"].docs[0].answer_tail == "\ud83d The answer is A."
 
 
+@pytest.mark.parametrize("tokens", [10**400, 2**53, -1])
+def test_a_number_of_tokens_that_cannot_be_is_unknown(tmp_path: Path, tokens: int) -> None:
+    folder = write_run(tmp_path, [1], line={"completion_tokens": 77})
+    edit(folder / SAMPLES, lambda lines: [lines[0].replace(b"77", b"%d" % tokens)])
+    assert read(folder).tasks["meta_some"].docs[0].figures == {}
+
+
 # Damage
 
 

@@ -114,6 +114,13 @@ def test_what_needs_the_report_is_refused_without_it(command: Run) -> None:
     assert "needs the report" in command("--gate", "gate.yaml", "--shard", "0/2").stderr
 
 
+@pytest.mark.parametrize("shard", ["0/" + "9" * 5000, "9" * 5000 + "/2", "2/2", "1", "-1/2"])
+def test_what_is_no_shard_is_refused(command: Run, shard: str) -> None:
+    done = command("--shard", shard)
+    assert done.returncode == 2
+    assert "is not a shard. Write I/N" in " ".join(done.stderr.split())
+
+
 def test_ctrl_c_says_what_is_kept_and_the_same_command_goes_on(command: Run) -> None:
     def tired(ask: Request, client: Meta) -> Answer:
         if Meta.asked.total() == 21:

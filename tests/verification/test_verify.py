@@ -315,6 +315,12 @@ def test_a_task_without_recorded_verdicts_is_not_a_pass(pack: Path) -> None:
     assert report.exit_code == 1
 
 
+@pytest.mark.parametrize("text", ["{", "[]", "[" * 100_000])
+def test_recorded_metrics_that_are_no_json_object_fail_the_task(text: str, pack: Path) -> None:
+    edit_docs(pack, "meta_gpqa", lambda docs: docs[0].update(recorded_metrics=text))
+    assert "recorded_metrics is not a JSON object" in str(checked(pack, "meta_gpqa").reason)
+
+
 def test_docs_without_an_answer_or_a_verdict_are_left_out_and_counted(pack: Path) -> None:
     def forget(docs: list[Doc]) -> None:
         docs[0]["recorded_output"] = None

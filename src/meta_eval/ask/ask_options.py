@@ -11,10 +11,13 @@ from meta_eval.base.errors import ConfigError
 from meta_eval.base.verb_options import option
 from meta_eval.pack.pack_options import GATE, ScoringOptions, TaskOptions
 
+_MOST_DIGITS = 9  # of a number on the command line; Python reads no more than 4,300
+
 
 def _read_shard(text: str) -> tuple[int, int]:
     number, slash, of = text.partition("/")
-    if not (slash and number.isdecimal() and of.isdecimal() and int(number) < int(of) <= 1_000_000):
+    is_written = slash and number.isdecimal() and of.isdecimal() and max(len(number), len(of)) <= _MOST_DIGITS
+    if not (is_written and int(number) < int(of) <= 1_000_000):
         raise ConfigError(f"{text!r} is not a shard", where="--shard", hint="Write I/N: 0/8 to 7/8 for eight machines")
     return int(number), int(of)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shlex
 import stat
@@ -62,6 +63,18 @@ def _check_kind(path: Path) -> None:
         raise OutputError(
             f"is {what} and cannot be replaced by a file", where=str(path), hint="Name a file or a new path"
         )
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, and those above it.
+
+    Raises:
+        OSError: It cannot be made, or lies in more folders than Python counts.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except RecursionError:  # at about a thousand
+        raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), str(folder)) from None
 
 
 @contextmanager

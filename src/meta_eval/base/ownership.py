@@ -30,7 +30,7 @@ from meta_eval.base.errors import locating
 from meta_eval.base.hashing import hash_file
 from meta_eval.base.inputs import InputError, read_text
 from meta_eval.base.logs import log
-from meta_eval.base.outputs import OutputError
+from meta_eval.base.outputs import OutputError, make_folder
 from meta_eval.base.pack_names import is_inside, join_names
 
 STAGING = ".meta-eval.new"
@@ -260,7 +260,7 @@ def replace_folder(folder: Path, kind: str, *, where: str | None = None, shared:
     check_folder(folder, kind, where=where, shared=shared)
     exists = target.is_dir()
     try:
-        target.mkdir(parents=True, exist_ok=True)
+        make_folder(target)
         with hold_staging(target, where) as place:
             _finish(target, place)
             check_folder(target, kind, where=where, shared=shared)

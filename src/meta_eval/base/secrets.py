@@ -28,7 +28,8 @@ _VALUE = (
 _REST = r"(?!(?:true|false|none|null)\b)[^\s,;&'\"}]+"
 _NAMED = (
     rf"(?<![\w/-])((?:{_NAME})(?:['\"]?\s*=\s*|['\"]\s*:\s*)['\"]?"
-    rf"|(?=\w+[_-])(?:{_NAME})\s*:\s*['\"]?){_REST}"
+    rf"|(?=\w+[_-])(?:{_NAME})\s*:\s*['\"]?|\bauthorization\s*:\s*(?=(?:bearer|basic)\s))"
+    rf"((?:(?:bearer|basic)\s+)?){_REST}"
 )
 
 
@@ -52,4 +53,4 @@ def holds_secret(text: str) -> bool:
 
 def redact_secrets(text: str) -> str:
     """The text without credentials."""
-    return _compile(_VALUE).sub(HIDDEN, _compile(_NAMED).sub(rf"\1{HIDDEN}", text))
+    return _compile(_VALUE).sub(HIDDEN, _compile(_NAMED).sub(rf"\1\2{HIDDEN}", text))

@@ -142,7 +142,7 @@ class DocFigure:
 
 def _read_tokens(sample: Mapping[str, Any], answers: Sequence[str]) -> float | None:
     tokens = sample.get("completion_tokens")
-    return tokens / len(answers) if answers and isinstance(tokens, int) else None
+    return tokens / len(answers) if answers and isinstance(tokens, int) and 0 <= tokens < 2**53 else None
 
 
 FIGURES = (

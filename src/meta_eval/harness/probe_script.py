@@ -16,6 +16,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,20 @@ class _NoDownloads(importlib.abc.MetaPathFinder):
 
             loader.exec_module = without_download
         return spec
+
+
+def _ignore_bytecode(folder: Path) -> None:
+    """Compile the modules of a folder from their sources: what lies in a ``__pycache__`` there may be of anyone."""
+    root = f"{os.path.realpath(folder)}{os.sep}"
+    loading: Any = SourceFileLoader
+    stat = loading.path_stats
+
+    def path_stats(loader: SourceFileLoader, path: str) -> Any:
+        if os.path.realpath(path).startswith(root):
+            raise OSError  # with which a loader says that it knows no time of the source
+        return stat(loader, path)
+
+    loading.path_stats = path_stats
 
 
 def _error_of(step: Callable[[], object]) -> str | None:
@@ -98,6 +113,7 @@ def answer(question: Mapping[str, Any]) -> dict[str, Any]:
     from lm_eval.tasks import TaskManager
 
     pack = Path(question["pack"])
+    _ignore_bytecode(pack)
     manager = TaskManager(include_path=str(pack), include_defaults=False)
     payload: dict[str, Any] = {
         "functions": {

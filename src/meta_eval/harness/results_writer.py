@@ -19,6 +19,7 @@ from typing import Any
 
 from meta_eval.base.errors import PackError
 from meta_eval.base.inputs import MAX_DATA, open_data, read_regular
+from meta_eval.base.outputs import make_folder
 from meta_eval.harness.answer import Answer
 from meta_eval.harness.evaluator import Evaluated, silence_libraries
 from meta_eval.harness.evaluator_patches import replace_dumps
@@ -142,7 +143,7 @@ class Writer:
         with silence_libraries():
             from lm_eval.loggers import EvaluationTracker
         try:
-            self._output.mkdir(parents=True, exist_ok=True)
+            make_folder(self._output)
             self._folder = Path(tempfile.mkdtemp(prefix=".grade-", dir=self._output))
         except OSError as error:
             raise _unwritable(self._output, error.strerror) from None

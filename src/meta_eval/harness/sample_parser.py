@@ -193,16 +193,21 @@ def _doc(
 
 
 def _recorded(text: str) -> str:
-    """Check that text is a JSON object; anything else was damaged after prepare."""
+    _load_recorded(text)
+    return text
+
+
+def _load_recorded(text: str) -> dict[str, Any]:
+    """The recorded metrics of a doc: a JSON object. Anything else was damaged after prepare."""
     try:
-        is_object = isinstance(json.loads(text, parse_int=float), dict)
+        metrics = json.loads(text, parse_int=float)
     except (ValueError, RecursionError):
-        is_object = False
-    if not is_object:
+        metrics = None
+    if not isinstance(metrics, dict):
         raise ResultsError(
             "recorded_metrics is not a JSON object", hint="Use the file as lm_eval wrote it, of a whole pack"
         )
-    return text
+    return metrics
 
 
 def _hash_of(sample: Mapping[str, Any], name: str, content: Any) -> str:
@@ -489,7 +494,7 @@ def read_recorded_verdicts(
     They are never mixed: a value of 0.6 cannot be compared with a yes.
 
     Raises:
-        ResultsError: A recorded metric of this name is not a share.
+        ResultsError: A recorded metric of this name is not a share, or recorded metrics are no JSON object.
 
     Args:
         is_correct: Meta's verdict on each doc.
@@ -505,8 +510,7 @@ def read_recorded_verdicts(
 
 
 def _metric(text: str | None, metric: str) -> float | None:
-    metrics = json.loads(text, parse_int=float) if text else None
-    value = metrics.get(metric) if isinstance(metrics, dict) else None
+    value = _load_recorded(text).get(metric) if text else None
     if not isinstance(value, (bool, float)):
         return None
     if not 0 <= value <= 1:

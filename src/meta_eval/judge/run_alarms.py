@@ -338,7 +338,7 @@ def _count_bos(texts: str) -> int:
 
 def _explain_added_bos(provenance: Provenance) -> str | None:
     """How lm-eval's backend put a BOS before the prompt, a clause; None if it did not, or if that is unknown."""
-    numbers = re.match(r"\d+(?:\.\d+)*", provenance.lm_eval or "")
+    numbers = re.match(r"\d{1,9}(?:\.\d{1,9})*", provenance.lm_eval or "")
     added = _find_added_bos(provenance.backend or "")
     if added is None or numbers is None:
         return None

@@ -26,6 +26,7 @@ from meta_eval.harness.doc_results import (
     MAX_SAMPLE_BYTES,
     DocResult,
     ResultsError,
+    read_value,
 )
 from meta_eval.harness.provenance import find_installed_lm_eval
 from meta_eval.harness.sample_parser import read_filter_results
@@ -266,8 +267,16 @@ def _read(path: Path, key: str, lm_eval: str | None) -> tuple[tuple[DocResult, .
             raise _NoBaselineError(head.text("missing"), from_verify=True)
         if not {*_list_fields()} <= {*map(str, head.find_list("fields"))}:
             raise _NoBaselineError("an earlier meta-eval made it, which knew less of answers", is_stale=True)
-        read = _lines_of_docs().validate_json
-        docs = tuple(read(line) for line in lines)
-    if len(docs) != head.find_count("docs"):
+        read = partial(_lines_of_docs().validate_json, strict=True)
+        docs = tuple(map(read, lines))
+    if not 0 < len({doc.doc_id for doc in docs}) == len(docs) == head.find_count("docs") or not all(
+        map(_is_whole, docs)
+    ):
         raise ValueError
     return docs, graded_by
+
+
+def _is_whole(doc: DocResult) -> bool:
+    """Whether each of its tuples has the items that `read_value` and a sample give it."""
+    values = [value for result in doc.filter_results.values() for value in result.metrics.values()]
+    return bool(doc.cuts) and all(read_value("", value) == value for value in values if isinstance(value, tuple))

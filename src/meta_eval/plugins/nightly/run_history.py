@@ -20,7 +20,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from meta_eval.base.hashing import hash_json
 from meta_eval.base.inputs import MAX_FILE, describe_error
-from meta_eval.base.outputs import replace_file
+from meta_eval.base.outputs import make_folder, replace_file
 from meta_eval.harness.lm_eval_run import Run, TaskRun
 from meta_eval.harness.output_index import parse_time
 from meta_eval.harness.scores import compute_scores
@@ -145,7 +145,7 @@ def add_run(folder: Path, run: PastRun) -> Path:
             has too many docs.
         OutputError: It cannot be written.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     content = run.model_dump(mode="json")
     text = json.dumps(content, separators=(",", ":")) + "\n"
     path = folder / f"{run.time[:19].replace(':', '-')}_{hash_json(content)[:8]}.json"
