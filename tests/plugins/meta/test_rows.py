@@ -33,7 +33,7 @@ def read(folder: Path, *files: tuple[str, bytes]) -> list[dict[str, object]]:
     for name, content in files:
         (folder / name).write_bytes(content)
         listed.append(DataFile(folder / name, name, "0" * 64))
-    return tables.read_rows(listed, dataset_id="acme/evals", subset="mmlu_pro")
+    return tables.read_evals_rows(listed, dataset_id="acme/evals", subset="mmlu_pro")
 
 
 def message(folder: Path, *files: tuple[str, bytes]) -> str:
@@ -137,4 +137,4 @@ def test_parquet_of_no_rows(tmp_path: Path) -> None:
 def test_a_file_that_is_gone(tmp_path: Path) -> None:
     gone = DataFile(tmp_path / "x.parquet", "x.parquet", "0" * 64)
     with pytest.raises(SourceError, match=r"x\.parquet: cannot be read"):
-        tables.read_rows([gone], dataset_id="acme/evals", subset="mmlu_pro")
+        tables.read_evals_rows([gone], dataset_id="acme/evals", subset="mmlu_pro")
