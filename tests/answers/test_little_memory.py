@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from meta_eval import export
 RAN_OUT = "error: memory ran out. Free some or allow more (ulimit -v), and run the same command again\n"
 
 
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="this Python needs more for the short answers")
 def test_answers_that_memory_does_not_hold_are_one_message(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -210,7 +210,7 @@ HEAD = '{"format": "meta-eval history", "version": 1, "time": "2026-01-01T00:00:
             '{"a": Infinity}': "docs.a", '{"a": true}': "docs.a", '{"a": "1.0"}': "docs.a", "{}": "docs: ",
         }.items()),
         (f'{HEAD}, "tasks": {{}}}}', "tasks: "),
-        ("[" * 10_000, "nested more than 100 deep"),
+        ("[" * 10_000, "nested more than 100 deep|cannot be read"),
     ],
 )  # fmt: skip
 def test_a_file_that_is_no_run_is_named(content: str, told: str, tmp_path: Path) -> None:
