@@ -23,7 +23,7 @@ Compared = tuple[list[Path], list[Path], dict[str, Any]]
 
 DOCS = 400
 _UNREAD = "[invalid]"
-_WORDS = [
+WORDS = [
     "river",
     "lamp",
     "the",
@@ -189,7 +189,7 @@ def _empty_answers(folder: Path) -> Compared:
 def _word_salad(folder: Path) -> Compared:
     chance, good = random.Random(5), _answer(0.95, 1, 1300)
     salad = [
-        (" ".join(chance.choice(_WORDS) for _ in range(180)) + " 4", False, "4") if doc % 20 == 3 else answer
+        (" ".join(chance.choice(WORDS) for _ in range(180)) + " 4", False, "4") if doc % 20 == 3 else answer
         for doc, answer in enumerate(good)
     ]
     return _pair(folder, _rows(good), _rows(salad))

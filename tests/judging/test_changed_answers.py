@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from named_pairs import WORDS
 from stock_runs import make_sample, read_stock_run
 
 from meta_eval.harness.answer_traits import find_traits
@@ -15,26 +16,10 @@ from meta_eval.judge.decide import RunDecision
 from meta_eval.judge.runs import compare_runs
 
 CHANGED = "answers changed"
-_WORDS = [
-    "river",
-    "lamp",
-    "the",
-    "of",
-    "seven",
-    "hat",
-    "quick",
-    "stone",
-    "blue",
-    "over",
-    "lantern",
-    "and",
-    "then",
-    "go",
-]
 
 
 def salad(number: int) -> str:
-    return " ".join(random.Random(number).choices(_WORDS, k=90)) + " 4"
+    return " ".join(random.Random(number).choices(WORDS, k=90)) + " 4"
 
 
 def run(folder: Path, right: Callable[[int], bool], text: Callable[[int], str]) -> Run:
