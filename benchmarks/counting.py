@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import math
 import multiprocessing
 import sys
@@ -113,6 +114,7 @@ def main(
     for name, text in (options or {}).items():
         parser.add_argument(f"--{name}", default="", help=text)
     arguments = parser.parse_args()
+    gc.set_threshold(100_000, 20, 20)  # as the command line has it
     OPTIONS.update({name: getattr(arguments, name) for name in options or {}})
     _SETTING.update(seed=arguments.seed, processes=arguments.processes)
     count = small if arguments.small else arguments.runs

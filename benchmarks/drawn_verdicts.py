@@ -6,7 +6,7 @@ import json
 import math
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,13 +18,13 @@ from meta_eval import stats
 from meta_eval.base.thresholds import MARGIN
 from meta_eval.harness.doc_results import DocResult, FilterResult, find_cluster_names
 from meta_eval.harness.lm_eval_run import Run, TaskRun
-from meta_eval.harness.provenance import AnswerOrigins, GraderFacts, Provenance
+from meta_eval.harness.provenance import Provenance
 from meta_eval.harness.sample_files import read_samples
 from meta_eval.harness.scores import compute_scores
 from meta_eval.harness.settings import RunSettings
 from meta_eval.judge.decide import Decision, decide_outcome
 from meta_eval.judge.pair import TaskPair
-from meta_eval.judge.runs import decide_run
+from meta_eval.judge.runs import judge
 from meta_eval.pack.baseline import Baseline
 from meta_eval.pack.manifest import Manifest, ReferenceScoreEntry, TaskEntry
 from meta_eval.stats import Drop
@@ -182,7 +182,7 @@ def task_drop(
         docs = np.array(labels) == label
         names = None if clusters is None else np.array(clusters)[docs].tolist()
         subtasks[f"s{label}"] = stats.paired_drop(before[docs], after[docs], clusters=names)
-    return TaskPair(task.name, stats.paired_drop(before, after, labels, clusters), subtasks=subtasks)
+    return TaskPair(task.name, measured_drop=stats.paired_drop(before, after, labels, clusters), subtasks=subtasks)
 
 
 def decision(
@@ -258,31 +258,16 @@ def judged(tasks: Sequence[Task], drop: float, rng: np.random.Generator) -> Deci
         plain = replace(task, ifeval=False, subtasks=(task.docs,)) if task.ifeval else task
         before, after, _, _ = draw(plain, drop, rng)
         docs = docs_of(plain)
-        answers[task.name] = with_verdicts(docs, before.tolist())
+        answers[task.name] = task_run(task, with_verdicts(docs, before.tolist()))
         results[task.name] = task_run(task, with_verdicts(docs, after.tolist()))
         entries[task.name] = _entry(task, metric_of(plain))
-    judgement = decide_run(
-        Run(results, (), {}), _manifest(entries), Baseline({name: (docs,) for name, docs in answers.items()}, {})
-    )
+    judgement = judge(None, Run(results, (), {}), _manifest(entries), Baseline(Run(answers)))
     return judgement.decision
 
 
 def task_run(task: Task, docs: tuple[DocResult, ...]) -> TaskRun:
-    known = {field.name: None for field in fields(Provenance)}
-    provenance = Provenance(
-        **{
-            **known,
-            "results_file": Path("results.json"),
-            "model_args": {},
-            "gen_kwargs": {},
-            "decoding": {},
-            "docs_run": task.docs,
-            "docs_of_task": task.docs,
-            "origins": AnswerOrigins(),
-            "grader": GraderFacts(),
-        }
-    )
-    return TaskRun(task.name, "", docs, ("f",), {}, (), None, 0, (), None, None, provenance)
+    provenance = Provenance(results_file=Path("results.json"), docs_run=task.docs, docs_of_task=task.docs)
+    return TaskRun(task.name, docs=docs, filters=("f",), provenance=provenance)
 
 
 def _entry(task: Task, metric: str) -> TaskEntry:

@@ -1,6 +1,6 @@
 """How often copies of a real model are called the same or different beside the noise of its own weights.
 
-    python benchmarks/fidelity_noise.py [--small]          the table of fidelity_method.md; small: checked alone
+    python benchmarks/fidelity_noise.py [--small]          the table of docs/method/same_model.md; small: checked alone
     python benchmarks/fidelity_noise.py --write TABLES     renew the docs' distances first
 
 Distances of SmolLM2-135M-Instruct in bfloat16 from itself and from its copies lie in ``real_model_docs.csv``, a row per

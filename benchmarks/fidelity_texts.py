@@ -1,6 +1,6 @@
 """Where greedy texts of copies of a real model part, and how often `compare --texts` calls a copy different.
 
-    python benchmarks/fidelity_texts.py [--small]          the table of fidelity_method.md; small: checked alone
+    python benchmarks/fidelity_texts.py [--small]          the table of docs/method/same_model.md; small: checked alone
     python benchmarks/fidelity_texts.py --write TABLES     measure the flips first
 
 ``real_model_flips.csv`` has a row per doc and a column per copy of SmolLM2-135M-Instruct in bfloat16: the places, from
@@ -24,7 +24,7 @@ import numpy as np
 from fidelity_noise import COPIES, IDENTICAL, check
 
 from meta_eval.base.thresholds import NEAR_TIE_NATS
-from meta_eval.judge.text_partings import TextComparison, TextPair, TextVocabulary, compare_texts
+from meta_eval.judge.text_partings import TextComparison, TextPair, TextVocabulary, compare_greedy_texts
 from meta_eval.judge.token_table import Forced, read_tokens
 
 FLIPS = Path(__file__).parent / "real_model_flips.csv"
@@ -61,7 +61,7 @@ def measure_flips(reference: Sequence[Forced], copy: Sequence[Forced]) -> dict[t
             table[key], ids = scored, scored.token_ids.tolist()
             words = [VOCABULARY.decode([*ids[:at], token]) for token in (ids[at], int(other.top_ids[at]))]
             pairs.append(TextPair(row.task, row.doc, words[0], words[1], key))
-    for parting in compare_texts(pairs, VOCABULARY, [table]).partings if pairs else ():
+    for parting in compare_greedy_texts(pairs, VOCABULARY, [table]).partings if pairs else ():
         result[parting.task, parting.doc][parting.at - 1] = parting.gap
     return result
 
@@ -131,7 +131,7 @@ def compare(docs: Sequence[tuple[int, Flips]]) -> TextComparison:
             kept = np.tile(np.array([1, 2], np.int32), (tokens, 1))
             logprobs = np.tile(np.array([-1.0, -1.0 - gap], np.float32), (tokens, 1))
             table[str(number)] = Forced(TASK, None, number, "", 0, ids, likely, ids, ids, likely, kept, logprobs)
-    return compare_texts(pairs, VOCABULARY, [table])
+    return compare_greedy_texts(pairs, VOCABULARY, [table])
 
 
 def count_different(docs: Sequence[tuple[int, Flips]], draws: int) -> int:

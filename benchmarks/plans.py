@@ -55,7 +55,7 @@ def drawn(task: Task, rng: np.random.Generator, runs: int = 1, margin: float | N
     def side() -> list[float]:
         return stats.average_runs([np.where(noisy, rng.random(task.docs) < 0.5, kept).tolist() for _ in range(runs)])
 
-    return TaskPair(task.name, stats.paired_drop(side(), side()), margin)
+    return TaskPair(task.name, measured_drop=stats.paired_drop(side(), side()), margin=margin)
 
 
 def foretold(count: float, runs: int, chance: float) -> str:

@@ -73,8 +73,9 @@ def pair_runs(task: Task, baseline: Sequence[np.ndarray], candidate: Sequence[np
     ends = np.cumsum(task.subtasks)[:-1]
     parts = [np.split(np.mean(side, axis=0), ends) for side in (baseline, candidate)] if labels else ((), ())
     subtasks = {f"s{at}": stats.paired_drop(*values) for at, values in enumerate(zip(*parts, strict=True))}
-    pair = TaskPair(task.name, repeats=len(candidate), baseline_repeats=len(baseline), subtasks=subtasks)
-    return measure_run_drop(pair, baseline, candidate, labels, None if clusters is None else clusters.tolist())
+    measured = measure_run_drop(baseline, candidate, labels, None if clusters is None else clusters.tolist())
+    repeats = {"repeats": len(candidate), "baseline_repeats": len(baseline), "subtasks": subtasks}
+    return TaskPair(task.name, **{**vars(measured), **repeats})
 
 
 def list_tasks(count: int) -> list[Task]:

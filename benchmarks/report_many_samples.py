@@ -31,11 +31,13 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def sample(index: int, size: int, chance: random.Random) -> dict[str, Any]:
-    """One line; half of its text is the prompt, which lm-eval writes twice."""
+def sample(index: int, size: int, chance: random.Random, *, is_other: bool = False) -> dict[str, Any]:
+    """One line; half of its text is the prompt, which lm-eval writes twice. Another model flips one verdict in 25, and
+    gives every second answer in other words."""
     prompt = f"Question {index}? " + " ".join(chance.choices(WORDS, k=size // 3 // 7))
-    answer = " ".join(chance.choices(WORDS, k=size // 3 // 14))
-    verdict = float(index % 3 == 0)
+    answer = " ".join(chance.choices(WORDS, k=size // 3 // 14)) + "."
+    said = f"It is so: {answer}" if is_other and index % 2 else answer
+    verdict = float((index % 3 == 0) != (is_other and index % 25 == 0))
     return {
         "doc_id": index,
         "doc": {
@@ -45,7 +47,7 @@ def sample(index: int, size: int, chance: random.Random) -> dict[str, Any]:
         },
         "target": "A",
         "arguments": {"gen_args_0": {"arg_0": prompt, "arg_1": {"until": [], "max_gen_toks": 1024}}},
-        "resps": [[answer]],
+        "resps": [[said]],
         "filtered_resps": ["A" if verdict else "B"],
         "filter": "strict-match",
         "metrics": ["exact_match"],
@@ -56,21 +58,24 @@ def sample(index: int, size: int, chance: random.Random) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def generate(folder: Path, count: int, size: int) -> Path:
+def generate(folder: Path, count: int, size: int, *, is_other: bool = False) -> Path:
     chance = random.Random(7)
-    path = folder / f"samples_{TASK}_{TIME}.jsonl"
+    path, right = folder / f"samples_{TASK}_{TIME}.jsonl", 0.0
     with path.open("w", encoding="utf-8") as file:
         for index in range(count):
-            file.write(json.dumps(sample(index, size, chance)) + "\n")
-    average = sum(index % 3 == 0 for index in range(count)) / count
+            line = sample(index, size, chance, is_other=is_other)
+            right += line["exact_match"]
+            file.write(json.dumps(line) + "\n")
+    average = right / count
+    model = "org/other" if is_other else "org/model"
     results = {
         "results": {TASK: {"name": TASK, "alias": TASK, "sample_len": count, "exact_match,strict-match": average}},
         "configs": {TASK: {"task": TASK}},
         "n-samples": {TASK: {"original": count, "effective": count}},
-        "config": {"model": "vllm", "model_args": {"pretrained": "org/model"}, "limit": None, "gen_kwargs": {}},
+        "config": {"model": "vllm", "model_args": {"pretrained": model}, "limit": None, "gen_kwargs": {}},
         "date": 1767322800.0,
         "lm_eval_version": "0.4.13",
-        "model_name": "org/model",
+        "model_name": model,
         "total_evaluation_time_seconds": "12.5",
     }
     (folder / f"results_{TIME}.json").write_text(json.dumps(results), encoding="utf-8")

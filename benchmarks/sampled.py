@@ -128,7 +128,7 @@ def sampled_drop(task: Task, before: int, after: int, rng: np.random.Generator) 
     means = rng.binomial(before, p) / before, rng.binomial(after, p) / after
     labels = None if len(task.subtasks) == 1 else np.repeat(np.arange(len(task.subtasks)), task.subtasks)
     return TaskPair(
-        task.name, stats.paired_drop(*means, None if labels is None else labels.tolist()),
+        task.name, measured_drop=stats.paired_drop(*means, None if labels is None else labels.tolist()),
         subtasks=_subtasks(*means, labels),
     )  # fmt: skip
 

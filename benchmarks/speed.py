@@ -1,8 +1,8 @@
 """The table of speed in one command: grading, prepare, verify, doctor, the joins and the start. Budgets are held.
 
 A budget is a ratio of CPU seconds within one run of this program, so that it moves with the machine: to a bare
-interpreter, to the recipe's joins, to a plain loop of lm-eval's own process_results, or to pytest without the plug-in.
-Memory has budgets in GB. A line above its budget makes the exit code 1.
+interpreter, to the recipe's joins, to a plain loop of lm-eval's own process_results or of json, or to pytest without
+the plug-in. Memory has budgets in GB. A line above its budget makes the exit code 1.
 
     git clone https://github.com/ZubinGou/math-evaluation-harness    # db77bc6
     python benchmarks/speed.py --data math-evaluation-harness        two minutes on two quiet cores
@@ -26,6 +26,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import math_grading
+import report_many_samples
 import verify_full_size
 from answers import simulated
 from measuring import Cost, measured, meta_eval
@@ -39,6 +40,8 @@ BARE, JOINS = "a bare interpreter", "the recipe's two joins, as it makes them"
 LOOP = "a plain loop of process_results over these answers"
 PYTEST = "pytest with one test, without the plug-in"
 PREPARE, VERIFY = "prepare of 12,032 rows with 9 KB prompts", "verify of that pack"
+COMPARE = "compare of two runs of 12,032 docs with 9 KB prompts"
+COUNTING = "a plain loop that reads these lines with json and counts flips"
 
 # CI measures once, beside other work: there a line may take so many times its budget.
 BUSY = 1.5
@@ -51,11 +54,12 @@ BUDGETS = {
     "prepare with these joins": (JOINS, 0.5),
     PREPARE: (LOOP, 1.1),
     VERIFY: (LOOP, 1.2),
+    COMPARE: (COUNTING, 4.2),  # wanted: 2.0
     "the same with the plug-in, unused": (PYTEST, 1.05),
 }
 
 # By line: the most memory, in GB.
-MEMORY = {PREPARE: 0.45, VERIFY: 0.5}
+MEMORY = {PREPARE: 0.45, VERIFY: 0.5, COMPARE: 0.2}
 
 RECIPES_JOINS = """
 import json, sys
@@ -84,6 +88,18 @@ tasks = load([sys.argv[2]])["tasks"] if load else manager.load_task_or_group([sy
 task = tasks[sys.argv[2]]
 scores = [task.process_results(doc, [doc["recorded_output"]]) for doc in task.eval_docs]
 assert len(scores) > 0
+"""
+
+
+COUNTING_LOOP = """
+import json, sys
+
+def read(path):
+    with open(path, encoding="utf-8") as lines:
+        return {sample["doc_id"]: sample["exact_match"] for sample in map(json.loads, lines)}
+
+a, b = map(read, sys.argv[1:])
+assert sum(a[doc] != b[doc] for doc in a) > 0
 """
 
 
@@ -121,6 +137,11 @@ def works(folder: Path, scale: float = 1.0) -> dict[str, tuple[Callable[[], Cost
         (folder / f"{name}.yaml").write_text(json.dumps(keys), encoding="utf-8")
     (folder / "test_one.py").write_text("def test_one():\n    pass\n", encoding="utf-8")
     large_pack = str(configs["large"]["work_dir"])
+    # As many in the small form, too: of few docs compare would be its start alone.
+    runs = [folder / name for name in ("baseline", "candidate")]
+    for run in runs:
+        run.mkdir()
+    samples = [report_many_samples.generate(run, 12032, 27_000, is_other=run != runs[0]) for run in runs]
 
     def pytest(*options: str) -> Callable[[], Cost]:
         command = (
@@ -143,6 +164,8 @@ def works(folder: Path, scale: float = 1.0) -> dict[str, tuple[Callable[[], Cost
         PREPARE: (on("prepare", "large"), "2.5 s, 0.45 GB"),
         VERIFY: (on("verify", "large"), "4 s, 0.5 GB"),
         LOOP: (lambda: measured(sys.executable, "-c", PLAIN_LOOP, large_pack, str(configs["large"]["tasks"])), "-"),
+        COMPARE: (lambda: meta_eval("compare", *map(str, runs)), "-"),
+        COUNTING: (lambda: measured(sys.executable, "-c", COUNTING_LOOP, *map(str, samples)), "-"),
         "doctor of it": (on("doctor", "large"), "2 s, 0.5 GB"),
         JOINS: (lambda: recipes_joins(small), "-"),
         "prepare with these joins": (on("prepare", "small"), "1.0 s"),

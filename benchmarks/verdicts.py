@@ -392,7 +392,9 @@ def settling(runs: int) -> None:
 
             ours, theirs = asked(2), asked(1)
             drop, runs = stats.paired_drop(theirs[0], ours[0]), stats.measure_runs((), ours)
-            first = decide_outcome([TaskPair("t", drop, baseline_repeats=1 if again else None, runs=runs)], allowed)
+            first = decide_outcome(
+                [TaskPair("t", measured_drop=drop, baseline_repeats=1 if again else None, runs=runs)], allowed
+            )
             if first.outcome == "SHIP":
                 return Counter({"at once": 1})
             # What is asked for supposes the drop that was seen; the truth is none.
@@ -405,7 +407,7 @@ def settling(runs: int) -> None:
                 return Counter()
             times = first.repeats_needed.runs[0][1]
             ours, theirs = [ours[0], *asked(times - 1)], [*theirs, *asked(times - 1)] if again else theirs
-            then = decide_outcome([measure_run_drop(TaskPair("t"), theirs, ours)], allowed)
+            then = decide_outcome([TaskPair("t", **vars(measure_run_drop(theirs, ours)))], allowed)
             return Counter({"planned": 1, f"x{times:02d}": 1, "then": then.outcome == "SHIP"})
 
         counts = simulate(work, f"settle {allowed} {again}", runs)

@@ -7,6 +7,7 @@ Name it in your package's pyproject.toml. Then `export --to pairs` writes it, an
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 
 from meta_eval.sockets import SHORT, Answer, AnswerForm, Export, Holding, PackError, Request
@@ -14,6 +15,8 @@ from meta_eval.sockets import SHORT, Answer, AnswerForm, Export, Holding, PackEr
 
 class PairsForm(AnswerForm):
     name = "pairs"
+    # In each file of requests: no other file is replaced.
+    mark = re.compile(r'\A\{"uid": "[^"]+#[0-9a-f]+", "prompt": ')
 
     def find_kind(self, line: object) -> Holding | None:
         if not isinstance(line, dict) or "uid" not in line:

@@ -7,12 +7,14 @@ Name it in your package's pyproject.toml, and `meta-eval report --view tracker=F
 """
 
 import json
+import re
 
 from meta_eval.sockets import Document, View
 
 
 class TrackerView(View):
     document_types = frozenset({"report", "compare"})
+    mark = re.compile(r'\A\{"exit_code": ')  # in each of its files: no other file is replaced
 
     def render(self, document: Document) -> str:
         figures = {"exit_code": document.exit_code}

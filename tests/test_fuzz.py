@@ -637,7 +637,7 @@ def test_answers(answered: tuple[Path, bytes], data: st.DataObject) -> None:
         (lambda tree: {**tree, "tasks": {"t": {**tree["tasks"]["meta_some"], "docs_file": "../x.parquet"}}}, "points outside the pack"),
         (lambda tree: {**tree, "files": {}}, "is not in files"),
         (lambda tree: {**tree, "groups": {"g": ["nobody"]}}, "there is no task 'nobody'"),
-        (lambda tree: {**tree, "tasks": {}, "groups": {}}, "tasks: Dictionary should have at least 1 item"),
+        (lambda tree: {**tree, "tasks": {}, "groups": {}}, "tasks: it must have at least 1 item"),
     ],
 )  # fmt: skip
 def test_a_manifest_that_cannot_be(change: Callable[[Any], Any], words: str, tmp_path: Path) -> None:

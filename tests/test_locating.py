@@ -51,3 +51,7 @@ def test_a_part_of_a_place_is_named_behind_the_place_around_it() -> None:
 def test_a_fault_of_the_program_stays_as_it_is() -> None:
     with pytest.raises(ValueError, match="^a bug$"), locating("a file"):
         raise ValueError("a bug")
+
+
+def test_what_is_wrong_has_one_full_stop_before_the_hint() -> None:
+    assert str(UserError("It is no such file.", hint="Fetch it again")) == "It is no such file. Fetch it again"

@@ -141,6 +141,27 @@ def test_every_page_is_in_the_navigation_once() -> None:
     assert sorted(list_navigation(site["nav"])) == sorted(page for page in pages if not page.startswith(left_out))
 
 
+NOT_BY_HAND = ("reference/", "plugins/meta/tasks.md", "plugins/meta/grader_validation.md", "method/peers.md")
+
+
+def count_words(page: str) -> int:
+    """The words of a page that are written by hand: without its generated tables."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    return len(re.sub(r"<!-- table .*?<!-- end of table -->", "", text, flags=re.DOTALL).split())
+
+
+def test_pages_are_few_and_short() -> None:
+    """Pages, words written by hand, and links of the start page. These limits may only fall."""
+    site = yaml.safe_load((REPOSITORY / "mkdocs.yml").read_text(encoding="utf-8"))
+    pages = [*list_navigation(site["nav"])]
+    assert len(pages) <= 32
+    words = {page: count_words(page) for page in pages if not page.startswith(NOT_BY_HAND)}
+    assert sum(words.values()) <= 30_000, words
+    targets = re.findall(r"\]\(([^)\s#]+)", (DOCS / "index.md").read_text(encoding="utf-8"))
+    linked = {target for target in targets if target.endswith(".md") and "://" not in target}
+    assert len(linked) <= 12, linked
+
+
 @pytest.mark.plugin("engines")  # the default backend is one of them
 def test_generated_pages_are_what_their_sources_say(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(REPOSITORY)

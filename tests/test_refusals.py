@@ -291,6 +291,8 @@ def test_a_folder_without_a_name_of_its_own_is_no_pack(
     ("words", "message"),
     [
         (("verify", "file"), "file: is a file, and a pack is a folder such as work_dir. Run `meta-eval prepare`"),
+        (("verify", "pipe"), "pipe: is a file, and a pack is a folder such as work_dir. Run `meta-eval prepare`"),
+        (("verify", "link"), "link: there is no such folder; it is a link to nothing. Run `meta-eval prepare`"),
         (("grade", "file", "--pack", "work_dir"), "file: no line is an answer. Each line of a file of answers is JSON"),
         (("grade", "other", "--pack", "work_dir"), "other: of 3 requests: 3 have no answer"),
         (
@@ -307,6 +309,8 @@ def test_a_folder_without_a_name_of_its_own_is_no_pack(
 def test_a_message_says_where_what_and_what_to_do(made: Path, words: tuple[str, ...], message: str) -> None:
     with copied(made) as place:
         (place / "file").write_text("words\n", encoding="utf-8")
+        os.mkfifo(place / "pipe")
+        (place / "link").symlink_to("nothing")
         (place / "other").write_text('{"id": "another/0", "prompt_sha256": "0", "text": "words"}\n', encoding="utf-8")
         (place / "own").mkdir()
         (place / "own" / "choices.yaml").write_text("task: choices\noutput_type: generate_until\n", encoding="utf-8")

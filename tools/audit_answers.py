@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from real_model import HIDDEN, SYSTEM, find_cache, make_folder, make_gguf
+from real_model import HIDDEN, SYSTEM, find_cache, make_folder, make_gguf, open_folder
 from tokenizers import Tokenizer
 
 from meta_eval.judge.token_table import Forced
@@ -324,6 +324,7 @@ def main() -> None:
     parser.add_argument("--dtype", default="float32")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
+    open_folder(find_cache())
     if arguments.what == "score":
         score_answers(arguments.out, arguments.dtype)
     elif arguments.what == "table":

@@ -58,13 +58,15 @@ def copy_without(names: Sequence[str], target: Path) -> None:
 
 
 def delete_pages(names: Sequence[str], target: Path) -> None:
-    """Delete the pages elsewhere that say they are a plug-in's, and each line that links to a deleted page. Of such a
-    page at the top only the commands are deleted."""
+    """Delete the pages elsewhere that say they are a plug-in's, and each line that says so or links to a deleted page.
+
+    Of such a page at the top only the commands are deleted.
+    """
     some = "|".join(names)
     top = [target / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "mkdocs.yml")]
     pages = [*top, *(target / "docs").rglob("*.md")]
     texts = {page: page.read_text(encoding="utf-8") for page in pages}
-    own = [page for page, text in texts.items() if re.search(rf"<!-- plug-in: (?:{some}) -->", text)]
+    own = [page for page, text in texts.items() if re.search(rf"^<!-- plug-in: (?:{some}) -->$", text, re.MULTILINE)]
     for page in own:
         if page in top:
             texts[page] = re.sub(r"^```console\n.*?^```$\n", "", texts[page], flags=re.MULTILINE | re.DOTALL)
@@ -72,7 +74,8 @@ def delete_pages(names: Sequence[str], target: Path) -> None:
         page.unlink()
         del texts[page]
     own = [page for page in own if page not in top]
-    links = re.compile("|".join([rf"\bplugins/(?:{some})/", *(rf"\b{re.escape(page.name)}\b" for page in own)]))
+    marks = rf"<!-- plug-in: (?:{some}) -->", rf"\bplugins/(?:{some})/"
+    links = re.compile("|".join([*marks, *(rf"\b{re.escape(page.name)}\b" for page in own)]))
     for page, text in texts.items():
         kept = "".join(line for line in text.splitlines(keepends=True) if not links.search(line))
         page.write_text(kept, encoding="utf-8")

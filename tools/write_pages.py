@@ -21,7 +21,11 @@ META = {}
 if (ROOT / "src/meta_eval/plugins/meta").is_dir():
     from pages import grader_validation, tasks
 
-    META = {"plugins/meta/grader_validation.md": grader_validation, "plugins/meta/tasks.md": tasks}
+    META = {
+        "plugins/meta/grader_validation.json": grader_validation,
+        "plugins/meta/grader_validation.md": grader_validation,
+        "plugins/meta/tasks.md": tasks,
+    }
 PAGES = {
     "reference/cli.md": cli,
     "reference/configuration.md": configuration,
@@ -50,7 +54,7 @@ def environment() -> Environment:
         "shorten": public_runs.shorten,
     }
     if META:
-        made.filters |= {"numbers": tasks.numbers, "short": grader_validation.short}
+        made.filters["numbers"] = tasks.numbers
     return made
 
 

@@ -49,16 +49,24 @@ def make_doc(row: dict) -> dict:
     ``gold_index`` is the index of the right choice.
 
     Raises:
-        ValueError: The correct responses name no choice, or several.
+        ValueError: The correct responses name no choice, or several; or the prompts contradict each other or what was
+            recorded as scored.
     """
     prompts = [rows.families.without_bos(prompt) for prompt in row["input_final_prompts"]]
     completions = row.get("output_choice_completions") or []
     context, continuations = split(prompts)
+    _check_prompts(row, prompts, context, completions)
     right = gold_index(row, prompts, continuations, completions)
-    if len(completions) != len(prompts):
+    if len(prompts) > 1 and len(set(prompts)) == 1:
+        raise rows.refused(row, f"all {len(prompts)} prompts are the same, so that no choice is right")
+    if not completions:
         completions = [continuation.strip() for continuation in continuations]
     elif len(set(map(len, completions))) > 1:
         context, continuations = recorded_split(prompts, completions) or (context, continuations)
+    if not context:
+        raise rows.refused(
+            row, f"the {len(prompts)} prompts begin differently; each should hold the same question before its choice"
+        )
     likelihoods = (row.get("output_choice_negative_log_likelihoods") or {}).get("raw")
     return {
         **rows.make_doc(row),
@@ -72,6 +80,27 @@ def make_doc(row: dict) -> dict:
 
 
 process_docs = rows.docs_by(make_doc)
+
+
+def _check_prompts(row: dict, prompts: list[str], context: str, completions: list[str]) -> None:
+    """Refuse completions of another number or for other prompts.
+
+    Prompts that no completion resembles are not refused: what they share is the context then.
+    """
+    if not completions:
+        return
+    if len(completions) != len(prompts):
+        raise rows.refused(row, f"holds {len(prompts)} prompts and {len(completions)} completions")
+    texts, ends = [prompt.rstrip() for prompt in prompts], [completion.strip() for completion in completions]
+    others = [number for number, text in enumerate(texts) if not text.endswith(ends[number])]
+    in_another_order = all(text.endswith(tuple(ends)) for text in texts)
+    text_after = all(text.rfind(end) + len(end) > len(context) for text, end in zip(texts, ends, strict=True))
+    if others and (in_another_order or text_after):
+        number = others[0]
+        raise rows.refused(
+            row,
+            f"prompt {number + 1} ends with {texts[number][-30:]!r}, and completion {number + 1} is {ends[number]!r}",
+        )
 
 
 def recorded_split(prompts: list[str], completions: list[str]) -> tuple[str, list[str]] | None:

@@ -1,7 +1,7 @@
 """Further metrics for your own tasks: texts compared with all correct answers, and choices by four likelihoods.
 
 A template includes them by ``include: ../_text_metrics_yaml`` or ``include: ../_choice_metrics_yaml``.
-docs/guides/add_task.md defines each metric.
+docs/plugins/meta/tasks.md defines each metric.
 
 The text metrics are those of HELM (Liang et al. 2022), which lighteval also has. Docstrings say where lighteval
 differs.

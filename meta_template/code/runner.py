@@ -141,7 +141,7 @@ class Sandbox:
             what = f"programs that the model wrote are not held here as they should be: {'; '.join(lacking)}"
             if os.environ.get(ACCEPT[0]) != ACCEPT[1]:
                 raise SandboxError(
-                    f"{what}. docs/method/code_tasks.md says what they could do. Run this elsewhere, best in a virtual "
+                    f"{what}. docs/method/grading.md says what they could do. Run this elsewhere, best in a virtual "
                     f"machine that holds nothing of value; to run it here all the same, set {ACCEPT[0]}={ACCEPT[1]}"
                 )
             logger.warning("%s; accepted by %s=%s", what, *ACCEPT)

@@ -45,8 +45,7 @@ def _run(*, early: bool) -> None:
 
     import_with_one_thread()
 
-    if early:
-        take_interrupts()
+    take_interrupts(ctrl_c=early)
     run()
 
 

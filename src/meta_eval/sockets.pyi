@@ -66,8 +66,8 @@ from meta_eval.pack.records.log_entries import LogEntry as LogEntry
 from meta_eval.pack.records.log_entries import find_logs as find_logs
 from meta_eval.pack.records.log_entries import peek_log as peek_log
 from meta_eval.pack.records.log_entries import read_log as read_log
-from meta_eval.pack.records.log_format import FoundLog as FoundLog
 from meta_eval.pack.records.log_format import LogFormat as LogFormat
+from meta_eval.pack.records.log_record import FoundLog as FoundLog
 from meta_eval.pack.records.log_record import LoggedTask as LoggedTask
 from meta_eval.pack.records.log_record import LogRecord as LogRecord
 from meta_eval.pack.records.log_record import TextRecord as TextRecord

@@ -57,7 +57,8 @@ def pack(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def answered(pack: Path, folder: Path) -> Path:
     """The recorded answers in the form of the example."""
-    export(pack, folder / "pairs.jsonl", to="pairs")
+    for _ in range(2):  # again: it knows its own file
+        export(pack, folder / "pairs.jsonl", to="pairs")
     docs = read_docs(pack, TASK)
     asked = [json.loads(line) for line in (folder / "pairs.jsonl").read_text().splitlines()]
     lines = [{"uid": line["uid"], "completion": doc["recorded_output"]} for line, doc in zip(asked, docs, strict=True)]
@@ -71,6 +72,9 @@ def test_the_answers_of_another_form_get_the_scores_of_ours(forms: None, pack: P
     assert (done.missing, set(done.scores)) == (0, {TASK})
     code, _, said = run("export", pack, "--to", "pairs", "--answered", tmp_path / "answers.jsonl")
     assert (code, "these files answer every request" in said) == (2, True)
+    (tmp_path / "none.jsonl").write_text("\x01\x02")
+    code, _, said = run("export", pack, "--to", "pairs", "--answered", tmp_path / "none.jsonl")
+    assert (code, "--answered: these files hold no answer" in said) == (2, True), said
 
 
 @pytest.mark.plugin("meta")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import re
 import shutil
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,6 @@ from shared import whole_pack
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 
 from meta_eval import export
-from meta_eval.ask import answer_files as reading
 from meta_eval.ask.model_tokens import Encoder
 from meta_eval.ask.recorded_answers import make_scoring_request
 from meta_eval.ask.request import Request
@@ -157,9 +155,9 @@ def test_every_field_is_documented(with_tokens: Path) -> None:
     header, *lines = exported(with_tokens)
     assert {f"`{name}`" for name in header} <= set(re.findall(r"`\w+`", head))
     assert {f"`{name}`" for line in lines for name in line} <= set(re.findall(r"`\w+`", requests))
-    read = set(re.findall(r'(?:fields\.\w+|content\.get)\("(\w+)"\)', inspect.getsource(reading)))
-    assert {"id", "text", "choices", "error", "ended"} <= read
-    assert {f"`{name}`" for name in read - {"logprob", "is_greedy"}} <= set(re.findall(r"`\w+`", answers))
+    held = {field.name for field in fields(Answer) if field.metadata}
+    assert {"id", "text", "choices", "error", "ended", "tools_lost"} <= held
+    assert {f"`{name}`" for name in held} <= set(re.findall(r"`\w+`", answers))
 
 
 # Token ids
@@ -306,24 +304,28 @@ def test_code_of_a_pack_that_fails_is_one_message(body: str, tmp_path: Path) -> 
     assert not (tmp_path / "r.jsonl").exists()
 
 
+# What an earlier export wrote.
+OLD = '{"format": "meta-eval requests", "version": 1}\n'
+
+
 def test_what_cannot_be_exported_leaves_the_old_file(pack: Path) -> None:
     file = pack.parent / "requests.jsonl"
-    file.write_text("mine")
+    file.write_text(OLD)
     next(pack.rglob(f"{CHOICE}.parquet")).write_bytes(b"torn")
     with pytest.raises(UserError, match="is not the file that was prepared"):
         export(pack, file, edited=True)
-    assert file.read_text() == "mine"
+    assert file.read_text() == OLD
     assert [path.name for path in pack.parent.iterdir() if path.name.startswith(".requests")] == []
 
 
 def test_a_full_disk_leaves_the_old_file(pack: Path) -> None:
     file = pack.parent / "requests.jsonl"
-    file.write_text("mine")
+    file.write_text(OLD)
     with full_disk(4096):
         done = cli("export", pack, "--output", file)
     assert done.returncode == 2
     assert f"{file}: cannot be written (File too large)" in done.stderr
-    assert file.read_text() == "mine"
+    assert file.read_text() == OLD
     assert [path.name for path in pack.parent.iterdir() if path.name.startswith(".requests")] == []
 
 

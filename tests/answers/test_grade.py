@@ -323,7 +323,14 @@ def test_a_partial_grade_leaves_a_task_out_that_has_no_answer(place: Path) -> No
 
 
 def test_a_partial_grade_of_nothing_is_refused(place: Path) -> None:
-    assert "none of the answers can be graded" in refusal(place, rewrite(place, list.clear), partial=True)
+    """What it advises is no command that asks: `grade` asks nobody."""
+
+    def fail(lines: list[Line]) -> None:
+        lines[:] = [{key: line[key] for key in ("id", "prompt_sha256")} | {"error": "boom"} for line in lines]
+
+    none, failed = (refusal(place, rewrite(place, change), partial=True) for change in (list.clear, fail))
+    assert "none of the answers can be graded. Ask the model: `meta-eval export` writes what it must answer" in none
+    assert "every request failed (" in failed and failed.endswith("and have the requests answered again")
 
 
 def test_a_failed_answer_is_named_with_its_error(place: Path) -> None:
@@ -333,6 +340,13 @@ def test_a_failed_answer_is_named_with_its_error(place: Path) -> None:
     told = refusal(place, rewrite(place, fail))
     assert f"1 failed ({LETTERS}/4: out of memory)" in told
     assert graded(place, rewrite(place, fail), partial=True).failed == 1
+
+
+def test_a_failure_without_words_says_that_it_has_none(place: Path) -> None:
+    def fail(lines: list[Line]) -> None:
+        lines[4] = {"id": lines[4]["id"], "prompt_sha256": lines[4]["prompt_sha256"], "error": " "}
+
+    assert f"1 failed ({LETTERS}/4: no reason was given)" in refusal(place, rewrite(place, fail))
 
 
 def test_answers_of_another_pack_are_refused_even_in_part(place: Path) -> None:
@@ -389,7 +403,7 @@ def test_a_full_disk_leaves_nothing_behind(share: float, place: Path, undisturbe
         done = cli("grade", "answers.jsonl", "--pack", "work_dir", "--output", "out", cwd=place)
     assert done.returncode == 2
     assert (
-        "out: cannot be written (lm_eval wrote nothing or half a file there; the disk may be full, or memory ran out)"
+        "out: cannot be written (lm_eval wrote nothing or half a file there; the disk may be full, or memory ran out). Free"
         in done.stderr
     )
     assert not list((place / "out").iterdir())
@@ -475,7 +489,12 @@ def test_answers_of_two_settings_of_run_are_not_one_run(place: Path) -> None:
         head = {"format": "meta-eval answers", "version": 1, "settings_sha256": str(number)}
         files.append(place / f"{number}.jsonl")
         files[-1].write_text("".join(json.dumps(line) + "\n" for line in [head, *lines[number::2]]))
-    assert "generated with different settings" in refusal(place, *files)
+    said = refusal(place, *files)
+    assert f"generated with different settings: {files[0]}, line 1; {files[1]}, line 1. Grade them one by one" in said
+    both = place / "both.jsonl"
+    both.write_text("".join(file.read_text() for file in files))
+    at = len(lines[::2]) + 2
+    assert f"settings: {both}, line 1; {both}, line {at}. Split a file before such a line" in refusal(place, both)
 
 
 @pytest.mark.parametrize("name", ["engine", "model"])
@@ -512,9 +531,9 @@ def test_each_of_several_answers_is_graded_and_a_doc_counts_with_their_mean(plac
         lines.append({**{key: request[key] for key in ("id", "prompt_sha256")}, "text": text, "finish_reason": ended})
     (place / "answers.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     done = graded(place, tasks=[LETTERS])
-    first = samples(done, LETTERS)[0]
+    first, second = (sample["answer"] for sample in samples(done, LETTERS)[:2])
     assert first["each_answer"]["exact_match"] == [1.0, 0.0, 0.0, 1.0]
-    assert samples(done, LETTERS)[1]["finish_reasons"] == ["stop", "content_filter", "length", "stop"]
+    assert second["finish_reason"] == ["stop", "content_filter", "length", "stop"]
     run = read_run([done.results]).tasks[LETTERS]
     name = run.filters[0]
     means = [doc.filter_results[name].metrics["exact_match"] for doc in run.docs]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import random
+from array import array
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,10 +13,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from places import THOROUGH
 
 from meta_eval.ask.answer_files import Answers, read_answers
-from meta_eval.harness.answer import Answer, AnswersError
+from meta_eval.harness.answer import Answer, AnswersError, format_answer, read_answer
 from meta_eval.harness.chat_completion import ToolCall
+from meta_eval.harness.token_logprobs import TokenLogprobs
 
 TEXT = {"id": "t/0", "prompt_sha256": "a", "text": "It is B.", "finish_reason": "stop"}
 LIKELIHOODS = {"id": "t/1", "prompt_sha256": "b", "choices": [{"logprob": -1.5, "is_greedy": True}, {"logprob": -2}]}
@@ -152,7 +157,8 @@ def test_two_answers_that_call_different_tools_are_not_alike(tmp_path: Path) -> 
         ({**LIKELIHOODS, "choices": [-1.5]}, "choices must be a list of"),
         ({**LIKELIHOODS, "choices": {"logprob": -1}}, "choices must be a list of"),
         ({**LIKELIHOODS, "choices": [{"logprob": float("nan")}]}, "logprob is nan, and no number"),
-        ({**LIKELIHOODS, "choices": [{"logprob": 10**400}]}, "and no number"),
+        ({**LIKELIHOODS, "choices": [{"logprob": 10**400}]}, "and no number up to 1.8e308"),
+        ({**TEXT, "started": 10**400}, "and no number up to 1.8e308"),
         ({**LIKELIHOODS, "choices": [{"logprob": True}]}, "logprob is True, and no number"),
         ({**LIKELIHOODS, "choices": [{"logprob": -1, "is_greedy": 1}]}, "choices must be a list of"),
         ({**TEXT, "tokens": TOKENS}, "it must hold one of text, choices, tokens and error"),
@@ -198,6 +204,88 @@ def test_tokens_are_read_as_they_stand(tmp_path: Path) -> None:
     assert (rich.as_json(), rich.top_k) == ({**TOKENS, **more}, 2)
 
 
+@pytest.mark.parametrize("name", ["model", "engine", "endpoint", "response_model"])
+def test_no_credential_of_a_foreign_file_becomes_part_of_results(name: str, tmp_path: Path) -> None:
+    line = {"id": "t/0", "prompt_sha256": "0" * 64, "text": "A", name: "https://me:s3cret@host/v1?api_key=s3cret"}
+    (answer,) = read_answers([write(tmp_path / "answers.jsonl", [line])]).by_key.values()
+    assert getattr(answer, name) == "https://…@host/v1?api_key=…"
+
+
+@pytest.mark.parametrize(
+    ("logprob", "is_read"), [(-1.0, True), (0.0, True), (1e-6, True), (3.0, False), (1e300, False)]
+)
+def test_a_likelihood_above_one_is_a_failure(logprob: float, is_read: bool, tmp_path: Path) -> None:
+    line = {"id": "t/0", "prompt_sha256": "0" * 64, "choices": [{"logprob": logprob, "is_greedy": True}]}
+    read = read_answers([write(tmp_path / "answers.jsonl", [line])])
+    assert (bool(read.by_key), bool(read.failed)) == (is_read, not is_read)
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_read"),
+    [({}, True), ({"top_logprobs": [2.5, -0.5]}, False), ({"logprobs": [-0.5, -0.25]}, False),
+     ({"top_k_ids": [[7], [6]], "top_k_logprobs": [[-0.5], [2.5]]}, False)],
+)  # fmt: skip
+def test_tokens_that_no_model_can_give_are_a_failure(fields: dict[str, Any], is_read: bool, tmp_path: Path) -> None:
+    tokens = {**TOKENS, "logprobs": [-0.5, -0.5], "top_logprobs": [-0.5, -0.5], **fields}
+    read = read_answers([write(tmp_path / "answers.jsonl", [{**FORCED, "tokens": tokens}])])
+    assert (bool(read.by_key), bool(read.failed)) == (is_read, not is_read)
+
+
+def test_what_is_said_of_an_endpoint_holds_no_credential(tmp_path: Path) -> None:
+    checks = [{"name": "x", "what": "api_key=s3cret", "passed": False}]
+    head = {"format": "meta-eval answers", "endpoint": {"checked": [{"checks": checks}], "token": "s3cret"}}
+    deep = {"format": "meta-eval answers", "endpoint": json.loads('{"a":' * 200 + "1" + "}" * 200)}
+    line = {"id": "t/0", "prompt_sha256": "0" * 64, "text": "A"}
+    (note,) = read_answers([write(tmp_path / "answers.jsonl", [head, deep, line])]).endpoint
+    assert note == {"checked": [{"checks": [{**checks[0], "what": "api_key=…"}]}], "token": "…"}
+
+
+@pytest.mark.parametrize(("content", "told"), [("{}".encode("utf-16"), "UTF-16"), (gzip.compress(b"{}"), "gzip")])
+def test_a_file_in_another_form_is_told_with_what_to_do(content: bytes, told: str, tmp_path: Path) -> None:
+    (tmp_path / "answers.jsonl").write_bytes(content)
+    with pytest.raises(AnswersError, match=f"cannot be read: it is .*{told}"):
+        read_answers([tmp_path / "answers.jsonl"])
+
+
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(AnswersError, match="gone.jsonl: cannot be read"):
         read_answers([tmp_path / "gone.jsonl"])
+
+
+def draw_answer(rng: random.Random) -> Answer:
+    """An answer with any of the fields that a line holds."""
+    text = lambda: "".join(rng.choices('aé"\\\n{}\u2028', k=rng.randrange(9)))  # noqa: E731
+    likelihood = lambda: -rng.randrange(1, 2**12) / 64  # noqa: E731 (six digits and a float of 32 bits hold it)
+    count = rng.randrange(1, 4)
+    ids = lambda: array("i", rng.choices(range(9), k=count))  # noqa: E731
+    values = lambda: array("f", [likelihood() for _ in range(count)])  # noqa: E731
+    several = ([[1, 2]] * count, [[-0.5, -1.5]] * count) if rng.random() < 0.5 else None
+    top = several and tuple([array(kind, row) for row in rows] for kind, rows in zip("if", several, strict=True))
+    said: list[dict[str, Any]] = [
+        {"text": text()},
+        {"choices": tuple((likelihood(), rng.choice((True, False, None))) for _ in range(count))},
+        {"tokens": TokenLogprobs(ids(), values(), ids(), ids(), values(), *(top or ()))},
+        {"error": text()},
+    ]
+    more = {
+        **{name: text() for name in ("request_sha256", "reasoning", "engine", "model", "response_model", "endpoint")},
+        **{name: rng.choice((0, 7, 2**53 - 1)) for name in ("prompt_tokens", "completion_tokens", "cached_tokens")},
+        **{name: rng.random() * 2e9 for name in ("started", "ended")},
+        "tool_calls": tuple(ToolCall(text(), text()) for _ in range(count)),
+        "finish_reason": rng.choice(("stop", "length", "abort")),
+        "random_place": rng.randrange(99),
+    }
+    chosen = {name: value for name, value in more.items() if rng.random() < 0.5}
+    return Answer(id=text(), prompt_sha256=text(), where="here", **rng.choice(said), **chosen)
+
+
+def test_what_is_written_is_read_again() -> None:
+    rng = random.Random(1)
+    for _ in range(5000 if THOROUGH else 1000):
+        answer = draw_answer(rng)
+        assert read_answer(json.loads(json.dumps(format_answer(answer))), "here") == answer
+
+
+def test_a_line_holds_nothing_of_this_run_alone() -> None:
+    answer = Answer(id="t/0", prompt_sha256="a", text="", where="here", retry=False, is_chat=True, tools_lost=True)
+    assert format_answer(answer) == {"id": "t/0", "prompt_sha256": "a", "text": ""}

@@ -184,8 +184,8 @@ def test_a_task_that_cannot_be_graded_again_is_left_out_and_says_why(recorded: R
     both = Run({**other.tasks, "gsm8k": recorded.tasks["gsm8k"]}, (), {})
     again = Regrader(None, None, Path("nowhere")).regrade(both)
     assert list(again.tasks) == ["gsm8k"]
-    assert "no code for the task pens" in again.faults["pens"]
-    with pytest.raises(UserError, match="no code for the task pens"):
+    assert "there is no such folder" in again.faults["pens"]
+    with pytest.raises(UserError, match="template_dir nowhere: there is no such folder"):
         Regrader(None, None, Path("nowhere")).regrade(other)
 
 

@@ -16,7 +16,7 @@ from offered import offer
 from places import REPOSITORY
 
 from meta_eval import export, grade, prepare, run
-from meta_eval.ask.request_kinds import ENTRY_POINTS, find_task_kind
+from meta_eval.ask.request_kinds import REQUEST_KINDS_GROUP, find_task_kind
 from meta_eval.base.errors import UserError
 
 EXAMPLE = REPOSITORY / "examples" / "rolling_kind.py"
@@ -57,7 +57,7 @@ def pack(config: Path) -> Path:
 def test_its_requests_are_exported_and_their_answers_graded(
     pack: Path, record: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    offer(monkeypatch, ENTRY_POINTS, rolling=load_example())
+    offer(monkeypatch, REQUEST_KINDS_GROUP, rolling=load_example())
     export(pack, pack.parent / "requests.jsonl")
     _, *requests = map(json.loads, (pack.parent / "requests.jsonl").read_text(encoding="utf-8").splitlines())
     (samples,) = record.rglob("samples_tiny_text_*.jsonl")
@@ -84,7 +84,7 @@ def test_a_kind_of_a_package_comes_before_the_cores_and_the_shadowed_one_is_told
 ) -> None:
     kind = load_example()
     monkeypatch.setattr(type(kind), "takes", lambda *_: True)
-    offer(monkeypatch, ENTRY_POINTS, rolling=kind)
+    offer(monkeypatch, REQUEST_KINDS_GROUP, rolling=kind)
     task = SimpleNamespace(OUTPUT_TYPE=output_type, config=SimpleNamespace(metadata=None))
     with noted() as notes:
         assert [find_task_kind("t", task).name for _ in range(2)] == ["rolling", "rolling"]
@@ -97,7 +97,7 @@ def test_a_kind_of_a_package_comes_before_the_cores_and_the_shadowed_one_is_told
 def test_a_backend_that_does_not_take_it_is_refused_with_its_sentence(
     config: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    offer(monkeypatch, ENTRY_POINTS, rolling=load_example())
+    offer(monkeypatch, REQUEST_KINDS_GROUP, rolling=load_example())
     with pytest.raises(UserError, match="tiny_text: cannot be scored: backend server does not say how likely a whole"):
         run(config)
 
@@ -109,7 +109,7 @@ def test_a_backend_that_does_not_take_it_is_refused_with_its_sentence(
 def test_a_kind_of_another_name_is_a_warning(
     name: str, words: str, pack: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    offer(monkeypatch, ENTRY_POINTS, **{name: load_example()})
+    offer(monkeypatch, REQUEST_KINDS_GROUP, **{name: load_example()})
     with noted() as notes, pytest.raises(UserError, match="it scores the likelihood of whole texts"):
         export(pack, pack.parent / "requests.jsonl")
     assert any(words in note for note in notes)

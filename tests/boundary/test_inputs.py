@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command import cli
 from hypothesis import given
 from hypothesis import strategies as st
+from runs import write_run
 
 from meta_eval.base.hashing import hash_file
 from meta_eval.base.inputs import (
@@ -44,6 +46,26 @@ def test_nothing_hangs_or_fills_memory(reader: Callable[[Path], Any], obstacle: 
     NO_FILES[obstacle](tmp_path / "x")
     with pytest.raises((OSError, InputError)):
         reader(tmp_path / "x")
+
+
+@pytest.mark.parametrize(
+    ("words", "link"),
+    [
+        ("report out", "out"), ("report run --gate gate.yaml", "gate.yaml"),
+        ("prepare --config c.yaml", "c.yaml"),
+        pytest.param("prepare --set template_dir=tt --set tasks=t", "tt", marks=pytest.mark.plugin("meta")),
+        pytest.param("prepare --set template_dir=tt --set tasks=t", "tt/x.yaml", marks=pytest.mark.plugin("meta")),
+        pytest.param("history check", "history/x.json", marks=pytest.mark.plugin("nightly")),
+    ],
+)  # fmt: skip
+def test_a_link_to_nothing_is_called_so_and_nothing_else_is_suggested(tmp_path: Path, words: str, link: str) -> None:
+    write_run(tmp_path / "run", [1, 0, 1])
+    (tmp_path / "eval_config.yaml").write_text("model_name: m\nevals_dataset: sample\n")
+    (tmp_path / link).parent.mkdir(exist_ok=True)
+    (tmp_path / link).symlink_to("/nonexistent")
+    done = cli(*words.split(), cwd=tmp_path)
+    told = " ".join(done.stderr.split())
+    assert (done.returncode, "; it is a link to nothing" in told, "did you mean" in told) == (2, True, False), told
 
 
 def test_a_file_is_opened_without_waiting_for_it(tmp_path: Path) -> None:

@@ -21,14 +21,14 @@ DENIED, LOCKED = "Permission denied", "is not readable"
 PART = "holds x/locked, which cannot be read: Permission denied"
 # By command: its exit code, and what the last line says. `w` may be written, `locked` and `part/x/locked` not be read.
 COMMANDS = {
-    "prepare": (2, "work_dir work_dir: cannot be written (Permission denied)"),
-    "prepare --set work_dir=new": (2, "work_dir new: cannot be written (Permission denied)"),
+    "prepare": (2, "work_dir: cannot be written (Permission denied)"),
+    "prepare --set work_dir=new": (2, "new: cannot be written (Permission denied)"),
     "prepare --set work_dir=locked/x": (2, DENIED),
     "prepare --set work_dir=w/pack": (0, ""),
     "prepare --set evals_dataset=locked": (2, DENIED),
     "prepare --set template_dir=locked": (2, DENIED),
     "prepare --config locked/x.yaml": (2, DENIED),
-    "verify work_dir": (2, "tiny_free.jsonl: cannot be written (Permission denied)"),
+    "verify work_dir": (2, "work_dir.verify: cannot be written (Permission denied)"),
     "verify locked": (2, LOCKED),
     "export work_dir --output new.jsonl": (2, "new.jsonl: cannot be written (Permission denied)"),
     "export work_dir --output requests.jsonl": (2, "requests.jsonl: cannot be written (Permission denied)"),
@@ -53,6 +53,7 @@ COMMANDS = {
     "report part": (2, PART),
     "prepare --set work_dir=w/p --set baseline=part": (2, PART),
     "prepare --set evals_dataset=part": (2, PART),
+    "prepare --set template_dir=file": (2, ""),
     "prepare --set template_dir=part": (2, PART),
     "prepare --set evals_dataset=sample --set tasks=own --set template_dir=part": (2, PART),
     "init": (2, ".: cannot be written: Permission denied"),
@@ -66,6 +67,8 @@ COMMANDS = {
     "history add b --folder locked": (2, LOCKED),
     "history add b --folder w/past": (0, ""),
     "history check --folder past": (3, ""),
+    "history check --folder shut": (2, f".json: cannot be read: {DENIED}. Allow it (chmod"),
+    "history add a --folder shut": (2, f".json: {DENIED}. Allow it (chmod"),
     "history check --folder past --html new.html": (2, "new.html: cannot be written (Permission denied)"),
     "run --set backend=recorded": (2, "cannot be written (Permission denied)"),
     "slurm": (2, "slurm: cannot be written (Permission denied)"),
@@ -85,7 +88,12 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     }  # fmt: skip
     (folder / "eval_config.yaml").write_text(json.dumps(keys), encoding="utf-8")
     (folder / "file").touch()
-    for words in ("prepare", "export work_dir --output requests.jsonl", "history add a --folder past"):
+    for words in (
+        "prepare",
+        "export work_dir --output requests.jsonl",
+        "history add a --folder past",
+        "history add a --folder shut",
+    ):
         cli(*words.split(), cwd=folder)
     for name in ("w", "locked", "part/x/locked"):
         (folder / name).mkdir(parents=True)
@@ -93,7 +101,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     (folder / "locked" / "x.yaml").touch()
     modes = {path: path.stat().st_mode for path in (*folder.rglob("*"), folder) if path.name != "w"}
     for path, mode in modes.items():
-        path.chmod(0 if path.name == "locked" else mode & ~0o222)
+        path.chmod(0 if path.name == "locked" or path.parent.name == "shut" else mode & ~0o222)
     yield folder
     for path, mode in reversed(modes.items()):
         path.chmod(mode)

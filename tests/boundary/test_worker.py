@@ -240,13 +240,42 @@ def test_ctrl_c_in_a_terminal_is_one_interrupt_however_slow_the_program_wakes(tm
     assert err.splitlines()[-1] == "interrupted: no file is half-written"
 
 
+SWALLOWED = """
+import os, signal, time
+from meta_eval.base.interrupts import take_interrupts
+from meta_eval.base.sigterm import interrupt_on_sigterm
+
+class Gone:
+    def __del__(self):
+        os.kill(os.getpid(), signal.{name})
+        time.sleep(0.01)
+
+take_interrupts(ctrl_c={ctrl_c})
+try:
+    with interrupt_on_sigterm():
+        Gone()
+        print("there", flush=True)
+        time.sleep(60)
+except KeyboardInterrupt:
+    print("ended in order", flush=True)
+"""
+
+
+@pytest.mark.parametrize(("name", "ctrl_c"), [("SIGTERM", True), ("SIGTERM", False), ("SIGINT", True)])
+def test_an_interrupt_that_python_swallows_comes_again(name: str, ctrl_c: bool) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SWALLOWED.format(name=name, ctrl_c=ctrl_c)], capture_output=True, text=True, timeout=30, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, "there\nended in order\n", "")
+
+
 WORKER = """
 import signal, time
 from meta_eval.base import worker
 worker.TO_SAY = 0.4
 worker.watch()
 from meta_eval.base.interrupts import take_interrupts
-take_interrupts()
+take_interrupts(ctrl_c=True)
 try:
     {code}
     print("there", flush=True)
@@ -316,7 +345,7 @@ def test_a_signal_ends_both(at_work: tuple[Forked, int], number: int, code: int)
     running.send_signal(number)
     _, err = running.communicate(timeout=60)
     assert running.returncode == code
-    assert "Traceback" not in err
+    assert "Traceback" not in err and "no file is half-written" in err
     wait_for(lambda: not is_running(worker))
 
 

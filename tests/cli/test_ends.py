@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -41,6 +42,14 @@ def test_stdout_on_a_full_disk(arguments: list[str], run: Callable[..., subproce
     assert done.returncode == 2
     assert "No space left on device" in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", ["::error::x", "##[error]x", "##vso[task.x]y"])
+def test_no_name_of_a_run_is_a_command_of_ci(name: str, tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", [1, 0], model_args={"pretrained": name}, extra={"model_name": name})
+    done = forked("report", run)
+    assert name[:2] in done.stdout.replace(": :", "::").replace("# #", "##")
+    assert not re.search(r"^\s*(::|##\[|##vso)", done.stdout, re.MULTILINE)
 
 
 @pytest.mark.parametrize("json_too", [[], ["--json"]])

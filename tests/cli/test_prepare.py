@@ -372,7 +372,7 @@ def test_warnings_are_logged_and_recorded() -> None:
     manifest, notes = make(tasks="meta_mmlu_pretrain,meta_gpqa_cot,meta_gpqa")
     assert manifest.tasks["meta_mmlu_pretrain"].warnings == {"duplicate_prompts": 1}
     assert "meta_gpqa_cot: 1 of 15 rows bring a BOS of their own, which was taken off: the engine adds it" in notes
-    assert "meta_gpqa: Meta generated up to 96 tokens; this template allows 2048" in notes
+    assert "meta_gpqa: an answer may have 2048 tokens here, and up to 96 in Meta's run, so none is cut sooner" in notes
 
 
 def test_an_edited_pack_is_refused_before_any_work_where_the_same_tasks_are_prepared_again() -> None:
@@ -381,7 +381,7 @@ def test_an_edited_pack_is_refused_before_any_work_where_the_same_tasks_are_prep
         file.write("# mine\n")
     done = cli("prepare")
     assert done.returncode == 2
-    assert done.stderr.startswith("error: work_dir work_dir: gpqa/gpqa_0shot.yaml would be replaced, but was edited")
+    assert done.stderr.startswith("error: work_dir: gpqa/gpqa_0shot.yaml would be replaced, but was edited")
 
 
 def test_a_copied_and_edited_mmlu_pro_folder_is_a_task() -> None:
@@ -459,7 +459,7 @@ def test_what_does_not_fit_the_context_is_refused_before_anything_runs() -> None
         ({"tasks": "meta_ifevl"}, ["eval_config.yaml:1: tasks", "did you mean 'meta_ifeval'", "offers"]),
         ({"template_dir": "./mine"}, ["template_dir mine", "meta-eval init"]),
         ({"bundle": False}, ["bundle: false", "sample"]),
-        ({"work_dir": "."}, ["work_dir .", "holds files and no .meta-eval.pack.sha256"]),
+        ({"work_dir": "."}, [".: holds files and no .meta-eval.pack.sha256"]),
         ({"limit": -1}, ["limit", "-1 is not allowed"]),
     ],
 )
@@ -480,6 +480,8 @@ def test_each_mistake_is_one_message_and_exit_code_2(keys: dict[str, Any], words
         ("margin={meta_gpqq: 4}", ["margin: meta_gpqq"]),
         ("cluster={meta_gpqa: passage}", ["cluster: cannot be set"]),
         ("evals_run=2024", ["evals_run: "]),
+        ("evals_revision=abc", ["evals_revision: names a hub commit, but sample is local. Set it to null"]),
+        ("bundle=false", ["bundle: false leaves the rows on the hub, and sample is not there"]),
         ("apply_chat_template=true", ["apply_chat_template: "]),
         ("baseline=nothing", ["baseline: "]),
     ],
@@ -568,6 +570,63 @@ def test_an_unmatched_row_stops_or_is_left_out_and_listed() -> None:
     assert join is not None
     assert (join.matched, join.unmatched) == (1, ((lost, "unmatched"),))
     assert any(lost in sentence for sentence in notes)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"level": 5}, "row 1: column level is 5 and should be a string"),
+        ({"type": {"a": 1}}, "row 1: column type is {'a': 1} and should be a string"),
+        ({"solution": None}, "row 1: should hold solution (a non-empty string); solution is None"),
+        ({"solution": "It is 2."}, "row 1, made into docs by "),
+        ({"solution": "It is $\\boxed{2$."}, "row 1, made into docs by "),
+        ({"problem": None, "question": "Solve it for 1."}, "row 1: should hold problem (a string); problem is None"),
+    ],
+)
+def test_a_row_of_an_original_that_cannot_be_used_is_named_by_its_file(
+    change: dict[str, Any], words: str, few_templates: str
+) -> None:
+    questions = [f"Solve it for {number}." for number in range(3)]
+    original = [{"problem": q, "solution": "\\boxed{1}", "level": "Level 5", "type": "Algebra"} for q in questions]
+    original[1].update(change)
+    write_rows(Path("math.jsonl"), original)
+    write_rows(Path("evals/math_hard.jsonl"), [make_row(question) for question in questions])
+    keys = {"tasks": "meta_math_hard", "evals_dataset": "./evals", "template_dir": few_templates}
+    done = cli("prepare", "-c", str(configure(**keys, originals={"math": {"id": "./math.jsonl"}})))
+    assert done.returncode == 2
+    assert f"./math.jsonl, split test, {words}" in done.stderr
+    assert "Name the original dataset" in done.stderr or "Correct this row" in done.stderr
+
+
+@pytest.mark.parametrize("original", [{"question": "q", "answer": "a"}, {"rows": [{"problem": "q"}]}])
+def test_an_original_with_other_columns_is_told_which_it_has(original: dict[str, Any]) -> None:
+    write_rows(Path("math.jsonl"), [original])
+    write_rows(Path("evals/math_hard.jsonl"), [make_row("q")])
+    keys = {"tasks": "meta_math_hard", "evals_dataset": "./evals", "originals": {"math": {"id": "./math.jsonl"}}}
+    done = cli("prepare", "-c", str(configure(**keys)))
+    assert done.returncode == 2
+    assert (
+        f"./math.jsonl, split test, row 0: should hold problem (a string); its columns are {', '.join(original)}. Name"
+        in done.stderr
+    )
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ({"evals_revision": "abc"}, "evals_revision: names a hub commit, but ./evals is local"),
+        ({"evals_dataset": "lm-eval", "evals_revision": "abc"}, "evals_revision: lm-eval is not a dataset on the hub"),
+        ({"originals": {"math": {"id": "./math.jsonl", "revision": "abc"}}},
+         "originals.math.revision: names a hub commit, but ./math.jsonl is local. Leave it out"),
+    ],
+)  # fmt: skip
+def test_a_commit_of_what_is_local_is_refused(keys: dict[str, Any], words: str) -> None:
+    """It was ignored, and nothing said that other rows were read."""
+    write_rows(Path("math.jsonl"), [{"problem": "q", "solution": "\\boxed{1}"}])
+    write_rows(Path("evals/math_hard.jsonl"), [make_row("q")])
+    done = cli("prepare", "-c", str(configure(**{"tasks": "meta_math_hard", "evals_dataset": "./evals", **keys})))
+    assert done.returncode == 2
+    assert words in done.stderr
 
 
 def test_a_fallback_original_is_said_and_recorded() -> None:

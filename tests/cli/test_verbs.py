@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from command import cli
+from forked import started
 from shared import shared_templates
 
 
@@ -35,6 +36,24 @@ def test_help_imports_nothing_that_only_a_command_needs() -> None:
     code = f"import sys, meta_eval.cli; print([name for name in {heavy.split()} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "LONG",
+        "report LONG",
+        "report --LONG",
+        "run --shard LONG",
+        "run --set tasks=LONG",
+        "run --set LONG=1",
+        "init --example LONG",
+    ],
+)
+@pytest.mark.parametrize("long", ["9" * 5000, "a-b " * 1500])
+def test_a_message_repeats_little_of_a_long_value(words: str, long: str) -> None:
+    done = cli(*(word.replace("LONG", long) for word in words.split()))
+    assert done.returncode == 2 and 0 < len(done.stderr) < 3500, done.stderr
 
 
 @pytest.mark.parametrize(
@@ -64,6 +83,60 @@ def test_an_error_of_usage_has_the_form_of_all_errors(words: str, message: str) 
     assert done.stderr.startswith(f"error: {message}")
     assert len(done.stderr.splitlines()) == 1
     assert done.stderr.endswith(" --help`\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "place"),
+    [
+        (["report", ""], "RESULTS…"), (["compare", "", "x"], "RUNS…"), (["compare", "x", "--", ""], "RUNS…"),
+        (["verify", ""], "PACK"), (["verify", "--config", ""], "--config"), (["init", ""], "DIR"),
+        (["report", "x", "--html="], "--html"),
+        pytest.param(["history", "add", "x", "--folder", ""], "--folder", marks=pytest.mark.plugin("nightly")),
+    ],
+)  # fmt: skip
+def test_an_empty_path_as_of_a_variable_that_is_not_set_is_said(words: list[str], place: str, tmp_path: Path) -> None:
+    done = cli(*words, cwd=tmp_path)
+    what = "is empty, as where a script names a variable that is not set. Name a file or folder"
+    assert (done.returncode, done.stderr) == (2, f"error: {place}: {what}\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+KEYS = [word for key in ("model_name=m", "evals_dataset=x", "tasks=x") for word in ("--set", key)]
+
+
+@pytest.mark.parametrize(
+    ("words", "place"),
+    [
+        (["report", "https://a/b"], "RESULTS…"), (["report", "x", "--view", "html=s3://a/b"], "--view"),
+        (["init", "https://a/b"], "DIR"), (["prepare", *KEYS, "--set", "work_dir=https://a/b"], "work_dir"),
+        pytest.param(["history", "add", "x", "--folder", "https://a/b"], "--folder", marks=pytest.mark.plugin("nightly")),
+    ],
+)  # fmt: skip
+def test_an_address_in_the_place_of_a_path_makes_no_folder(words: list[str], place: str, tmp_path: Path) -> None:
+    done = cli(*words, cwd=tmp_path)
+    assert done.returncode == 2 and done.stderr.count("error:") == 1
+    assert f"{place}: " in done.stderr and "is an address, and a path of this machine is needed" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "words", ["verify work_dir", "export work_dir", "grade a.jsonl --pack work_dir", "doctor work_dir"]
+)
+def test_a_configuration_that_is_not_there_is_told_where_a_pack_is_named_too(words: str, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").touch()
+    done = cli(*words.split(), "--config", "nowhere.yaml", cwd=tmp_path)
+    assert (done.returncode, "error: --config: there is no file nowhere.yaml." in done.stderr) == (2, True)
+
+
+def test_init_in_more_than_a_thousand_folders_is_one_message(tmp_path: Path) -> None:
+    done = cli("init", "/".join("a" * 1500), cwd=tmp_path)
+    assert done.returncode == 2 and "File name too long" in done.stderr and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("tasks", ["", " ", ",", ",,"])
+def test_an_option_without_a_task_does_not_mean_all_tasks(tasks: str, tmp_path: Path) -> None:
+    done = cli("compare", "a", "b", "--tasks", tasks, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (2, "error: --tasks: names no task. Leave it out for all tasks\n")
 
 
 @pytest.mark.parametrize(
@@ -173,3 +246,12 @@ def test_an_interrupt_says_whether_the_same_command_goes_on(
     done = cli(verb, *(word for key in keys for word in ("--set", key)), cwd=tmp_path)
     assert done.returncode == 130
     assert done.stderr.splitlines()[-1] == f"interrupted: no file is half-written{rest}"
+
+
+def test_init_on_a_full_disk_leaves_no_half_file(tmp_path: Path) -> None:
+    running = started("init", "z", cwd=tmp_path, most_bytes=700)
+    _, said = running.communicate()
+    assert (running.returncode, "cannot be written" in said) == (2, True), said
+    assert cli("init", "z", cwd=tmp_path).returncode == 0
+    assert cli("init", "y", cwd=tmp_path).returncode == 0
+    assert (tmp_path / "z" / "eval_config.yaml").read_text() == (tmp_path / "y" / "eval_config.yaml").read_text()

@@ -136,6 +136,10 @@ def test_a_sweep_is_named_beside_the_shipped_configuration(tmp_path: Path) -> No
         ("limit: 0", ["limit", "0 is not allowed", "fraction"]),
         ("limit: 1.5", ["limit", "1.5"]),
         ("batch_size: big", ["batch_size", "'big'", "auto"]),
+        ("batch_size: auto:0", ["batch_size", "auto:0"]),
+        ("concurrency: true", ["concurrency", "True", "give a number"]),
+        ("retries: false", ["retries", "False"]),
+        ("price_per_hour: true", ["price_per_hour", "True"]),
         ("tasks: []", ["tasks", "comma list"]),
         ("tensor_parallel_size: two", ["tensor_parallel_size", "'two'"]),
         ("gpu_memory_utilization: 90", ["gpu_memory_utilization", "90"]),
@@ -420,3 +424,34 @@ def test_a_setting_that_does_not_say_when_it_may_change_stops_the_import(monkeyp
     monkeypatch.setattr(settings.Settings, "__pydantic_fields__", fields)
     with pytest.raises(TypeError, match="the setting new does not say when it may change"):
         settings.read_marks()
+
+
+@pytest.mark.parametrize(
+    ("overrides", "is_refused"),
+    [
+        (["base_url=https://b.example/v1"], True),
+        (["base_url=https://b.example/v1", "api_key_env=B_KEY"], False),
+        (["base_url=https://b.example/v1", "api_key_env=A_KEY"], False),
+        (["base_url=https://a.example/v1"], False),
+        (["concurrency=3"], False),
+    ],
+)
+def test_the_key_of_a_packs_server_goes_to_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overrides: list[str], is_refused: bool
+) -> None:
+    monkeypatch.setenv("A_KEY", "k-0123456789abcdef")
+    text = f"{RECIPE}\nbackend: server\nbase_url: https://a.example/v1\napi_key_env: A_KEY\n"
+    of_pack = load(tmp_path, text).run_settings(("t",), runs_code=False)
+    if is_refused:
+        with pytest.raises(ConfigError, match="--set base_url: is another server, and the key in A_KEY is that of"):
+            override_settings(of_pack, overrides)
+    else:
+        override_settings(of_pack, overrides)
+
+
+def test_where_the_pack_has_no_key_another_server_may_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    of_pack = load(tmp_path, f"{RECIPE}\nbackend: server\nbase_url: https://a.example/v1\n").run_settings(
+        ("t",), runs_code=False
+    )
+    assert override_settings(of_pack, ["base_url=https://b.example/v1"]).base_url == ("https://b.example/v1",)

@@ -13,7 +13,7 @@ from offered import offer
 from packs import edit_docs, look_at, prepare
 from places import REPOSITORY
 
-from meta_eval.doctor.check import ENTRY_POINTS, Check
+from meta_eval.doctor.check import CHECKS_GROUP, Check
 
 pytestmark = pytest.mark.plugin("meta")  # its sample is the pack
 
@@ -38,7 +38,7 @@ def done(pack: Path) -> subprocess.CompletedProcess[str]:
     assert [found.status for found in load_example()().check(look_at(pack))] == ["passed"]
     edit_docs(pack, "meta_gpqa_cot", lambda docs: docs[0].update(prompt=f"{docs[0]['prompt']} TODO"))
     with pytest.MonkeyPatch.context() as patch:
-        offer(patch, ENTRY_POINTS, nothing=None, number=3, thing=object(), placeholders=load_example()())
+        offer(patch, CHECKS_GROUP, nothing=None, number=3, thing=object(), placeholders=load_example()())
         return cli("doctor", pack, "--json", cwd=pack.parent)
 
 

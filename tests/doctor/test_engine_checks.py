@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from command import cli
+from fake_server import FakeServer
 from known_llama import NumpyClient, model, tool
 from marks import few
 from offered import offer, withhold
@@ -134,6 +135,28 @@ def test_the_line_that_serves_the_model_is_printed_alone() -> None:
 @pytest.fixture(scope="module")
 def pack(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return prepare(tmp_path_factory.mktemp("prepared") / "pack", "meta_gpqa")
+
+
+def test_an_address_with_a_credential_is_refused_with_where_it_belongs() -> None:
+    done = cli("doctor", "--base-url", "http://u:secret@127.0.0.1:9/v1", OPENAI_API_KEY="sk-x")
+    assert (done.returncode, "secret" in done.stderr) == (2, False)
+    assert "--base-url: holds a credential" in done.stderr and "api_key_env" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (("--base-url", "http://127.0.0.1:9/v1"), "http://127.0.0.1:9/v1: does not answer: nobody listens there."),
+        (("--base-url", "{}"), "{}: serves other, not "),
+        pytest.param(("--backend", "chat"), "--base-url: is not set.", marks=pytest.mark.plugin("chat")),
+    ],
+)
+def test_a_server_that_doctor_cannot_ask_is_told_with_doctors_own_options(words: tuple[str, ...], what: str) -> None:
+    with FakeServer(model="other") as server:
+        done = cli("doctor", *(word.format(server.url) for word in words))
+    assert done.returncode == 2 and what.format(server.url) in done.stderr
+    assert done.stderr.endswith("where it has another name for the model, that with --model\n")
+    assert "base_url" not in done.stderr and "model_name" not in done.stderr
 
 
 @pytest.mark.parametrize(("fault", "code"), [("", 0), ("ignores the end", 1)])

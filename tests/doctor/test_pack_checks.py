@@ -217,7 +217,8 @@ def ifeval_pack(tmp_path: Path, instruction: str) -> Path:
     question = json.dumps({"dialog": [{"source": "user", "body": "Write three sentences."}]})
     evals = tmp_path / "Llama-3.1-8B-Instruct-evals"
     write_rows(evals / "ifeval__strict.jsonl", [make_row(question)])
-    original = {"key": 1, "prompt": "Write three sentences.", "instruction_id_list": [instruction], "kwargs": [{}]}
+    kwargs = {"num_sentences": 3, "relation": "at least"} if instruction.endswith("sentences") else {}
+    original = {"key": 1, "prompt": "Write three sentences.", "instruction_id_list": [instruction], "kwargs": [kwargs]}
     write_rows(tmp_path / "original.jsonl", [original])
     return prepare(
         tmp_path / "work_dir", "meta_ifeval", evals_dataset=str(evals),

@@ -48,9 +48,12 @@ def full_disk(size: int) -> Iterator[None]:
     """Let no file grow beyond ``size`` bytes, as on a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    # Python up to 3.12 keeps a compiled module that was cut by it, and each later import fails.
+    compiles, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
         yield
     finally:
+        sys.dont_write_bytecode = compiles
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 

@@ -2,7 +2,8 @@
 
 A page runs in an empty folder, with its ``console`` blocks in order. A line that begins with ``$`` is a command, which
 a backslash continues on the next line. The lines below it are its output. ``…`` is any text of a line. Alone on a line
-it is any lines. ``<!-- tests: NAME -->`` in a page names the setup of `page_setups` for the folder.
+it is any lines. ``<!-- tests: NAME -->`` in a page names the setup of `page_setups` for the folder. With ``new_folder`` before the
+name, what follows on the page runs in another folder.
 
 As a script it writes the real output into the pages: ``python tests/helpers/console_blocks.py [PAGE …]``.
 """
@@ -79,15 +80,22 @@ def is_without_engine(text: str) -> bool:
 
 
 def run(text: str) -> Iterator[tuple[Command, list[str]]]:
-    """Run the commands of a page in a new folder, and return each with its printed lines."""
+    """Run the commands of a page in new folders, and return each with its printed lines."""
+    starts = [0, *(match.start() for match in re.finditer("<!-- tests: new_folder", text)), len(text)]
+    for start, end in itertools.pairwise(starts):
+        yield from _run_part(text[start:end], [command for command in commands(text) if start < command.span[0] <= end])
+
+
+def _run_part(text: str, some: list[Command]) -> Iterator[tuple[Command, list[str]]]:
+    """Run commands in a new folder with the setups that this part of a page names."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         stands_for: dict[str, str] = {}
         for names in re.findall(r"<!-- tests: ([\w, ]+)", text):
-            for name in set(names.replace(",", " ").split()) - {"slow"}:
+            for name in set(names.replace(",", " ").split()) - {"slow", "new_folder"}:
                 stands_for |= stack.enter_context(page_setups.SETUPS[name](folder)) or {}
         code = 0
-        for command in commands(text):
+        for command in some:
             words = command.text.partition("  #")[0].strip()
             if words == "echo $?":
                 yield command, [str(code)]

@@ -240,13 +240,13 @@ def _make_samples(
             "filtered_resps": ["[invalid]" if nothing else f"{doc}"],
         }  # fmt: skip
         if len(texts) > 1:
-            line |= {
+            line["answer"] = {
                 "each_answer": {"exact_match": list(map(float, seen))},
-                "finish_reasons": ["length" if is_cut else "stop"] * len(texts),
+                "finish_reason": ["length" if is_cut else "stop"] * len(texts),
             }
             line["exact_match"] = float(seen[0])
         else:
-            line["finish_reason"] = "length" if is_cut else "stop"
+            line["answer"] = {"finish_reason": "length" if is_cut else "stop"}
         lines.append(line)
     return lines
 

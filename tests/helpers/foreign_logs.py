@@ -63,6 +63,23 @@ def refuse(path: Path, place: str | None = None) -> str | None:
     return None
 
 
+def check_damage(folder: Path, file: str, damaged: str, kept: str) -> None:
+    """Cut a file of a folder that holds two tasks: its own is left out by name, or skipped with a note.
+
+    Args:
+        folder: The folder.
+        file: The file, by its path inside it.
+        damaged: The task that is left out.
+        kept: The other one.
+    """
+    path = folder / file
+    path.write_bytes(path.read_bytes()[:-9])
+    run, skipped = read_any_run([folder]), read_any_run([folder], skip_damaged=True)
+    assert ([*run.tasks], [*run.faults]) == ([kept], [damaged]) and path.name in run.faults[damaged]
+    assert ([*skipped.tasks], [*skipped.faults]) == ([kept], [])
+    assert any(note.startswith("skipped: ") and path.name in note for note in skipped.notes)
+
+
 def mutate(tree: Any, *, most_items: int = 1) -> Iterator[tuple[str, Any]]:
     """Copies of a tree, each with one member gone or replaced by a value of `WRONG`.
 

@@ -354,6 +354,7 @@ def _become(ask: dict[str, Any], descriptors: list[int]) -> None:
         os.dup2(descriptor, place)
         os.close(descriptor)
     if ask["most_bytes"] is not None:
+        sys.dont_write_bytecode = True  # Python up to 3.12 keeps a compiled module that was cut by the limit
         resource.setrlimit(resource.RLIMIT_FSIZE, (ask["most_bytes"], ask["most_bytes"]))
     if ask.get("memory") is not None:
         pages = int(Path("/proc/self/statm").read_text("utf-8").split()[0])

@@ -96,12 +96,12 @@ def replay(pack: Path, tasks: Sequence[str], *, docs: int | None = None) -> dict
 
 def verdicts(samples: Sequence[dict[str, Any]]) -> list[str]:
     """Make a line for each doc and filter with the question hash, filter, extracted text and every metric."""
-    from meta_eval.harness.doc_results import NON_METRIC_FIELDS
+    from meta_eval.harness.sample_parser import list_metrics
 
     lines = []
     for sample in sorted(samples, key=lambda s: (s["doc_id"], s["filter"])):
         extracted = sample["filtered_resps"][0]
-        metrics = {name: sample[name] for name in sorted(sample) if name not in NON_METRIC_FIELDS}
+        metrics = {name: sample[name] for name in sorted(list_metrics(sample))}
         line = {
             "question": sample["doc"]["input_question_hash"][:12],
             "filter": sample["filter"],

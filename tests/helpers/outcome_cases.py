@@ -316,11 +316,11 @@ def _examples_installed() -> Iterator[None]:
         def load(self) -> Any:
             return module.CsvFormat
 
-    point = Point("csv", "csv_record:CsvFormat", format_registry.ENTRY_POINTS)
+    point = Point("csv", "csv_record:CsvFormat", format_registry.FORMATS_GROUP)
     read = extensions.entry_points
 
     def entry_points(group: str) -> list[EntryPoint]:
-        return [*read(group=group), *([point] if group == format_registry.ENTRY_POINTS else [])]
+        return [*read(group=group), *([point] if group == format_registry.FORMATS_GROUP else [])]
 
     with patch.object(extensions, "entry_points", entry_points), patch.object(extensions, "_LOADED", {}):
         yield

@@ -87,6 +87,7 @@ def reseal(pack: Path) -> None:
         content = (pack / name).read_bytes()
         entry.update(sha256=hashlib.sha256(content).hexdigest(), bytes=len(content))
     (pack / "manifest.json").write_text(json.dumps(tree), encoding="utf-8")
+    (pack / ".meta-eval.pack.sha256").unlink(missing_ok=True)  # it says that the manifest was edited
 
 
 def edit_docs(pack: Path, task: str, change: Callable[[list[Doc]], None]) -> None:

@@ -144,11 +144,16 @@ def thresholds(folder: Path) -> Iterator[Names]:
     yield {}
 
 
+def _own_tasks(setup: str) -> str:
+    """What the page of own tasks shows for a setup."""
+    page = (REPOSITORY / "docs/guides/own_tasks.md").read_text(encoding="utf-8")
+    return page.partition(f"<!-- tests: new_folder, {setup} -->")[2]
+
+
 @contextmanager
 def rows(folder: Path) -> Iterator[Names]:
     """Write the row that the page shows."""
-    page = (REPOSITORY / "docs/plugins/meta/rows.md").read_text(encoding="utf-8")
-    row = json.loads(re.findall(r"^```json\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)[0])
+    row = json.loads(re.findall(r"^```json\n(.*?)^```$", _own_tasks("rows"), re.MULTILINE | re.DOTALL)[0])
     (folder / "my_evals").mkdir()
     (folder / "my_evals" / "my_quiz.jsonl").write_text(json.dumps(row), encoding="utf-8")
     yield {}
@@ -156,12 +161,14 @@ def rows(folder: Path) -> Iterator[Names]:
 
 @contextmanager
 def own_questions(folder: Path) -> Iterator[Names]:
-    """Write the files that the page shows, and serve two models that know most answers."""
-    page = (REPOSITORY / "docs/guides/own_questions.md").read_text(encoding="utf-8")
-    files = re.findall(r"`([\w/.]+)` (?:has|is|says) .*?^```\w+\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    """Write the files that the page shows, with more questions, and serve two models that know most answers."""
+    page = _own_tasks("own_questions")
+    files = re.findall(r"^`([\w/.]+)` (?:has|is|says) .*?^```\w+\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     assert [name for name, _ in files] == [
         "my_tasks/questions.jsonl", "my_tasks/my_quiz.yaml", "my_tasks/quiz.py", "eval_config.yaml"
     ]  # fmt: skip
+    more = (json.dumps({"question": f"What is {number} + 7?", "answer": f"{number + 7}"}) for number in range(17))
+    files[0] = (files[0][0], files[0][1] + "".join(f"{line}\n" for line in more))
     stands_for: Names = {}
     answers = {doc["question"]: doc["answer"] for doc in map(json.loads, files[0][1].splitlines())}
 

@@ -72,7 +72,7 @@ def made(
 ) -> tuple[Decision, tuple[TaskDecision, ...]]:
     """Return the decision on these drops, and the tasks with it."""
     figures = {task.name: task for task in tasks}
-    pairs = [TaskPair(name, drop, figures=figures.get(name)) for name, drop in drops.items()]
+    pairs = [TaskPair(name, measured_drop=drop, figures=figures.get(name)) for name, drop in drops.items()]
     decision = decide_outcome(pairs, vetoes=vetoes)
     decided = {task.name: task for task in decision.tasks}
     return decision, tuple(decided.get(task.name, task) for task in tasks)

@@ -13,7 +13,7 @@ from stock_runs import make_sample, read_stock_run
 from meta_eval.harness.answer_traits import find_traits
 from meta_eval.harness.lm_eval_run import Run
 from meta_eval.judge.decide import RunDecision
-from meta_eval.judge.runs import compare_runs
+from meta_eval.judge.runs import judge
 
 CHANGED = "answers changed"
 
@@ -38,7 +38,7 @@ def compare(tmp_path: Path, *, text: Callable[[int], str], right: Callable[[int]
         right or (lambda number: number % 10 > 0 and number % 8 > 0),
         lambda number: text(number) if number % 8 == 0 else f"It is {number}!",
     )
-    return compare_runs(a, b)
+    return judge(a, b)
 
 
 @pytest.mark.parametrize(

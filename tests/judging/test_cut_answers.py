@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from runs import entry, manifest, read_lines, write_and_read, write_lines, write_run
+from stored import stored
 
 from meta_eval import compare, stats
 from meta_eval.base.thresholds import CutAnswers
@@ -20,8 +21,7 @@ from meta_eval.harness.lm_eval_run import Run, read_run
 from meta_eval.judge.decide import RunDecision
 from meta_eval.judge.decision import TaskDecision
 from meta_eval.judge.gate import Gate, GateTask
-from meta_eval.judge.runs import compare_runs, decide_run
-from meta_eval.pack.baseline import Baseline
+from meta_eval.judge.runs import judge
 from meta_eval.reports.text import describe_cut_answers, describe_sampling, write_headline
 from meta_eval.reports.views import HtmlView, MarkdownView, TextView
 
@@ -39,7 +39,7 @@ def make_run(folder: Path, verdicts: Sequence[float], cut: Collection[int] = (),
 
 
 def compared(a: Run, b: Run, how: CutAnswers | None = None, **rules: Any) -> RunDecision:
-    return compare_runs(a, b, gate=Gate(cut_answers=how, **rules))
+    return judge(a, b, gate=Gate(cut_answers=how, **rules))
 
 
 def lost(folder: Path, count: int, before: Sequence[float] = RIGHT) -> tuple[Run, Run]:
@@ -62,7 +62,7 @@ def test_a_shortfall_that_is_truncation_is_named_first_with_figures(tmp_path: Pa
         "is 6.0, and 0.0 (−0.4 to 0.4) on the 940 cut in neither; the whole shortfall is truncation)"  # noqa: RUF001
     )
     assert write_headline(judgement.decision).startswith(
-        f"DON'T SHIP (look first at {first}): mean drop of 1 task 6.0 points"
+        f"DON'T SHIP (check first: {first}): mean drop of 1 task 6.0 points"
     )
     assert [alarm.kind for alarm in judgement.alarms] == ["cut answers differ"]
 
@@ -170,7 +170,7 @@ def test_the_recorded_answers_are_counted_too(tmp_path: Path) -> None:
     docs = run.tasks["meta_some"].docs
     assert {doc.recorded_cut for doc in docs} == {True}
     answers = tuple(replace(doc, cuts=(doc.recorded_cut,)) for doc in docs)  # as verify keeps them
-    judgement = decide_run(run, manifest(meta_some=entry(200)), Baseline({"meta_some": (answers,)}, {}))
+    judgement = judge(None, run, manifest(meta_some=entry(200)), stored({"meta_some": answers}))
     cut = only(judgement).cut
     assert cut is not None
     assert (cut.docs, cut.baseline_docs, cut.more and cut.more.value) == (0, 200, -1.0)
@@ -187,7 +187,7 @@ def test_the_pack_says_it_before_the_run_the_gate_of_all_or_of_a_task(tmp_path: 
         (None, Gate(), 0.06),
     ]
     for packed, gate, drop in runs:
-        assert only(compare_runs(a, b, packed, gate=gate)).drop.value == pytest.approx(drop)
+        assert only(judge(a, b, packed, gate=gate)).drop.value == pytest.approx(drop)
 
 
 def test_where_every_doc_was_cut_nothing_is_left_to_compare(tmp_path: Path) -> None:
@@ -318,7 +318,7 @@ def test_tool_calls_without_text_are_no_empty_answer(tmp_path: Path) -> None:
 def test_answers_that_were_cut_while_thinking_are_no_empty_answers(tmp_path: Path) -> None:
     for end, kinds in (("length", ["no pack named", "limit hit"]), ("stop", ["no pack named", "empty answers"])):
         folder = write_run(tmp_path / end, RIGHT, line={"resps": [[""]], "finish_reason": end})
-        judgement = decide_run(read_run([folder]), None)
+        judgement = judge(None, read_run([folder]), None)
         assert [alarm.kind for alarm in judgement.alarms] == kinds
 
 

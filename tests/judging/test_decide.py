@@ -28,7 +28,7 @@ def drop_of(lost: int, won: int, n: int) -> stats.Drop:
 
 
 def evidence(lost: int, won: int, n: int, task: str = "meta_some", margin: float | None = None) -> TaskPair:
-    return TaskPair(task, drop_of(lost, won, n), margin)
+    return TaskPair(task, measured_drop=drop_of(lost, won, n), margin=margin)
 
 
 def decide_alone(lost: int, won: int, n: int, margin: float = MARGIN) -> TaskDecision:
@@ -92,7 +92,7 @@ def test_a_task_may_have_a_margin_of_its_own() -> None:
 
 def test_without_a_baselines_answers_less_can_be_shown() -> None:
     values = [1.0] * 600 + [0.0] * 400
-    (task,) = decide_outcome([TaskPair("meta_some", stats.unpaired_drop(0.6, values))]).tasks
+    (task,) = decide_outcome([TaskPair("meta_some", measured_drop=stats.unpaired_drop(0.6, values))]).tasks
     assert task.outcome == "undecided"
     assert "docs cannot be paired" in str(task.remark)
 
@@ -208,7 +208,7 @@ def test_the_cap_of_few_docs_is_what_an_identical_copy_stays_under() -> None:
 def test_docs_that_exclude_no_drop_at_all_forbid_ship_and_are_named() -> None:
     decision = decide_outcome([evidence(0, 0, 5, "tiny"), evidence(10, 10, 12_000, "large")])
     assert (decision.outcome, decision.reasons) == (
-        "UNDECIDED", ("so few docs that no drop, however large, is ruled out: tiny",),
+        "UNDECIDED", ("too few docs to rule out any loss: tiny",),
     )  # fmt: skip
 
 
@@ -218,10 +218,7 @@ def test_subtasks_that_exclude_no_drop_stand_behind_their_task_once_without_thei
     }
     decision = decide_outcome([replace(evidence(10, 10, 12_000, "meta_math"), subtasks=subtasks)])
     (reason,) = decision.reasons
-    assert (
-        reason
-        == "so few docs that no drop, however large, is ruled out: meta_math: algebra, geometry, numbers and 1 more"
-    )
+    assert reason == "too few docs to rule out any loss: meta_math: algebra, geometry, numbers and 1 more"
 
 
 @pytest.mark.parametrize(
@@ -264,7 +261,7 @@ def test_worse_says_what_is_proven() -> None:
 def test_a_number_of_docs_that_nobody_has_is_not_said(lost: int, docs: int, said: bool) -> None:
     """The drop of 20 docs in 2,000 is the margin: but for rounding, no number of docs would do."""
     drop = replace(drop_of(lost + 10, 10, docs), lost=(lost + 10) / docs + 1e-17)
-    plan = decide_outcome([TaskPair("gsm8k", drop)]).repeats_needed
+    plan = decide_outcome([TaskPair("gsm8k", measured_drop=drop)]).repeats_needed
     assert plan is not None
     assert (plan.times_docs is not None) is said
     assert ("times as many docs" in str(describe_repeats(plan))) is said
@@ -360,7 +357,7 @@ def test_runs_that_were_made_count() -> None:
     chance = np.where(rng.random(448) < 0.1, 0.5, 0.0)
     runs = [(rng.random(448) < chance).astype(float).tolist() for _ in range(5)]
     drop = stats.paired_drop(runs[0], stats.average_runs(runs[1:]))
-    plan = settled(TaskPair("t", drop, repeats=4, runs=stats.measure_runs((), runs[1:])), margin=0.015)
+    plan = settled(TaskPair("t", measured_drop=drop, repeats=4, runs=stats.measure_runs((), runs[1:])), margin=0.015)
     assert all(count > 4 for _, count in plan.runs)
 
 
@@ -562,7 +559,7 @@ def test_a_second_run_of_an_identical_copy_ships_as_one_run_does(run: Callable[.
             tasks.append([run(truth, rng) for _ in range(3)])
         for place, runs in enumerate((1, 2)):
             pairs = [
-                measure_run_drop(TaskPair(f"t{number}", baseline_repeats=runs), task[:runs], task[2:])
+                TaskPair(f"t{number}", **vars(measure_run_drop(task[:runs], task[2:])))
                 for number, task in enumerate(tasks)
             ]
             ships[place] += decide_outcome(pairs).outcome == "SHIP"

@@ -32,8 +32,8 @@ def offer(monkeypatch: pytest.MonkeyPatch, **objects: Any) -> None:
                 raise objects[self.name]
             return objects[self.name]
 
-    points = [Point(name, "some:Thing", evidence.ENTRY_POINTS) for name in objects]
-    monkeypatch.setattr(extensions, "entry_points", lambda group: points if group == evidence.ENTRY_POINTS else [])
+    points = [Point(name, "some:Thing", evidence.EVIDENCE_GROUP) for name in objects]
+    monkeypatch.setattr(extensions, "entry_points", lambda group: points if group == evidence.EVIDENCE_GROUP else [])
     monkeypatch.setattr(extensions, "_LOADED", {})
 
 

@@ -22,7 +22,7 @@ from meta_eval.harness.lm_eval_run import Run, read_run
 from meta_eval.judge.decide import RunDecision
 from meta_eval.judge.decision import NUMBER
 from meta_eval.judge.gate import Gate, check_conditions, read_gate
-from meta_eval.judge.runs import compare_runs, decide_run
+from meta_eval.judge.runs import judge
 from meta_eval.pack.manifest import Manifest, TaskEntry
 from meta_eval.pack.task_choice import choose_tasks
 
@@ -35,7 +35,7 @@ def right(count: int, n: int = N) -> list[float]:
 
 def at_the_gate(folder: Path, gate: Gate, verdicts: list[float], task: TaskEntry, **options: Any) -> RunDecision:
     run = write_and_read(folder, verdicts, **options)
-    return decide_run(run, manifest(meta_some=task), gate=gate)
+    return judge(None, run, manifest(meta_some=task), gate=gate)
 
 
 def against_baseline(
@@ -44,7 +44,7 @@ def against_baseline(
     pack = manifest(meta_some=task or entry(len(before)))
     baseline = write_and_read(folder / "before", before)
     run = write_and_read(folder / "after", after, **options)
-    return compare_runs(baseline, run, pack, gate=gate)
+    return judge(baseline, run, pack, gate=gate)
 
 
 def reason_of(result: RunDecision) -> str:
@@ -102,7 +102,7 @@ def test_an_unfinished_task_is_never_a_pass(tmp_path: Path, kind: Any) -> None:
     task = entry(N + 1, published(1.0))
     run = write_and_read(tmp_path, right(130), recorded=[False] * N)
     pack, gate = manifest(meta_some=task), Gate(margin=50.0, baseline_kind=kind)
-    result = compare_runs(run, run, pack, gate=gate) if kind == "run" else decide_run(run, pack, gate=gate)
+    result = judge(run, run, pack, gate=gate) if kind == "run" else judge(None, run, pack, gate=gate)
     assert result.decision.exit_code == 3
     assert f"{N} of {N + 1} docs" in reason_of(result)
 
@@ -116,7 +116,7 @@ def test_enough_docs_are_enough_when_the_gate_says_so(tmp_path: Path, kind: Any)
 
     def decided(min_docs: int) -> RunDecision:
         gate = Gate(margin=5.0, baseline_kind=kind, min_docs=min_docs)
-        return compare_runs(run, run, pack, gate=gate) if kind == "run" else decide_run(run, pack, gate=gate)
+        return judge(run, run, pack, gate=gate) if kind == "run" else judge(None, run, pack, gate=gate)
 
     assert decided(docs).decision.outcome == "SHIP"
     more = decided(docs + 1)
@@ -149,15 +149,17 @@ def test_docs_that_the_run_did_not_answer_forbid_ship_whatever_the_gate_asks_for
     )  # fmt: skip
     pack, gate = manifest(meta_some=entry(N)), Gate(margin=5.0, baseline_kind=kind, min_docs=180)
     if kind == "run":
-        judgement = compare_runs(write_and_read(tmp_path / "a", verdicts, recorded=recorded), run, pack, gate=gate)
+        judgement = judge(write_and_read(tmp_path / "a", verdicts, recorded=recorded), run, pack, gate=gate)
     else:
-        judgement = decide_run(run, pack, gate=gate)
+        judgement = judge(None, run, pack, gate=gate)
     assert judgement.decision.outcome == outcome
 
 
 def test_enough_docs_are_not_enough_beside_a_published_number(tmp_path: Path) -> None:
     run = write_and_read(tmp_path, right(130), config={"limit": float(N)})
-    judgement = decide_run(run, manifest(meta_some=entry(2 * N, published(65.0))), gate=Gate(margin=12.0, min_docs=180))
+    judgement = judge(
+        None, run, manifest(meta_some=entry(2 * N, published(65.0))), gate=Gate(margin=12.0, min_docs=180)
+    )
     assert judgement.decision.outcome == "UNDECIDED"
 
 
@@ -166,8 +168,8 @@ def test_a_task_that_is_not_asked_for_does_not_decide(tmp_path: Path) -> None:
     write_run(tmp_path, right(60), task="meta_other", time="2026-01-02T03-04-06")
     pack = manifest(meta_some=entry(N, published(65.0)), meta_other=entry(N, published(65.0)), meta_third=entry(3))
     run = read_run([tmp_path])
-    assert decide_run(run, pack, gate=Gate(margin=12.0)).decision.exit_code == 1
-    judgement = decide_run(run, pack, gate=Gate(margin=12.0, tasks=["meta_some"]))
+    assert judge(None, run, pack, gate=Gate(margin=12.0)).decision.exit_code == 1
+    judgement = judge(None, run, pack, gate=Gate(margin=12.0, tasks=["meta_some"]))
     assert (
         judgement.decision.exit_code,
         {task.name: task.not_compared_reason for task in judgement.tasks}["meta_other"],
@@ -176,7 +178,7 @@ def test_a_task_that_is_not_asked_for_does_not_decide(tmp_path: Path) -> None:
         "left out by the gate",
     )
     own = Gate.model_validate({"margin": 12.0, "tasks": {"meta_some": None, "meta_other": {"margin": 25}}})
-    decided = decide_run(run, pack, gate=own).decision
+    decided = judge(None, run, pack, gate=own).decision
     assert {task.name: task.margin for task in decided.tasks} == {"meta_some": 0.12, "meta_other": 0.25}
 
 
@@ -214,8 +216,8 @@ def test_margins_by_task_group_and_pattern(
     rules = {"pack": Gate(), "gate": Gate(margin=margin), "file": read_gate(tmp_path / "gate.yaml")}[whose]
     pack = pack_of_three(margin=margin) if whose == "pack" else pack_of_three(margin=9.0)
     judged, compared = (
-        decide_run(three_tasks, pack, gate=rules),
-        compare_runs(three_tasks, three_tasks, pack, gate=rules),
+        judge(None, three_tasks, pack, gate=rules),
+        judge(three_tasks, three_tasks, pack, gate=rules),
     )
     for decided in (judged.decision, compared.decision):
         margins = (decided.margin, *(task.margin for task in sorted(decided.tasks, key=lambda task: task.name)))
@@ -227,23 +229,27 @@ def test_a_margin_of_no_task_stops_with_its_key(three_tasks: Run) -> None:
     with pytest.raises(
         ConfigError, match="margin: meta_sone: there is no such task or group; did you mean 'meta_some'"
     ):
-        decide_run(three_tasks, pack_of_three(), gate=Gate(margin={"mean": 1, "meta_sone": 3}))
+        judge(None, three_tasks, pack_of_three(), gate=Gate(margin={"mean": 1, "meta_sone": 3}))
 
 
 def test_a_rule_of_a_task_goes_before_the_mapping(three_tasks: Run) -> None:
     rules = Gate(margin={"meta_*": 4}, tasks=[{"meta_some": {"margin": 6}}, "meta_other"])
-    decided = decide_run(three_tasks, pack_of_three(), gate=rules).decision
+    decided = judge(None, three_tasks, pack_of_three(), gate=rules).decision
     assert {task.name: task.margin for task in decided.tasks} == {"meta_some": 0.06, "meta_other": 0.04}
 
 
 def test_rules_of_a_task_leave_no_other_out(three_tasks: Run) -> None:
     """A limit for one task must not hide a loss of another."""
-    whole = decide_run(three_tasks, pack_of_three(), gate=Gate(margin=4.0)).decision
-    ruled = decide_run(three_tasks, pack_of_three(), gate=Gate(margin=4.0, tasks={"meta_some": {"margin": 6}})).decision
+    whole = judge(None, three_tasks, pack_of_three(), gate=Gate(margin=4.0)).decision
+    ruled = judge(
+        None, three_tasks, pack_of_three(), gate=Gate(margin=4.0, tasks={"meta_some": {"margin": 6}})
+    ).decision
     assert [task.name for task in ruled.tasks] == [task.name for task in whole.tasks]
     assert {task.margin for task in ruled.tasks if task.name != "meta_some"} == {0.04}
     assert {task.margin for task in ruled.tasks if task.name == "meta_some"} == {0.06}
-    fewer = decide_run(three_tasks, pack_of_three(), gate=Gate(tasks={"meta_some": {"margin": 6}, "-meta_other": None}))
+    fewer = judge(
+        None, three_tasks, pack_of_three(), gate=Gate(tasks={"meta_some": {"margin": 6}, "-meta_other": None})
+    )
     assert {task.name for task in whole.tasks} - {task.name for task in fewer.decision.tasks} == {"meta_other"}
 
 
@@ -255,7 +261,7 @@ def test_weights_are_the_gates_or_the_packs(
     three_tasks: Run, weights: Any, expected: tuple[float, ...], whose: str
 ) -> None:
     run, pack = three_tasks, pack_of_three(**({"weights": weights} if whose == "pack" else {}))
-    decided = compare_runs(run, run, pack, gate=Gate(weights=weights if whose == "gate" else None)).decision
+    decided = judge(run, run, pack, gate=Gate(weights=weights if whose == "gate" else None)).decision
     assert decided.weights == weights
     assert [task.weight for task in decided.tasks] == pytest.approx(expected)
 
@@ -290,6 +296,7 @@ def test_the_gate_is_read_from_a_file(tmp_path: Path) -> None:
         ("margin: 1\nmin_docs: 0\n", "min_docs: 0 is not allowed"),
         ("margin: 1\ntasks: 3\n", "tasks: 3 is not allowed"),
         ("tasks: [a, {a: {cap: 2}}]\n", "a is named twice"),
+        ("tasks: []\n", "tasks: [] is not allowed: an empty list chooses no task; leave the key out for all"),
         ("tasks: [{a: {cap: .nan}}]\n", "'.nan' is no finite number"),
         ("tasks: [{a: {cap: 0}}]\n", "tasks.a.cap: 0 is not allowed"),
         ("tasks: [{a: 3}]\n", "tasks.a: 3 is not allowed"),
@@ -353,7 +360,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 @given(st.floats(0.01, 99), st.floats(0.01, 99))
 def test_a_wider_margin_never_stops_what_a_narrower_lets_through(run: Run, first: float, other: float) -> None:
     pack = manifest(meta_some=entry(N, published(65.0)))
-    narrow, wide = (decide_run(run, pack, gate=Gate(margin=at)).decision.outcome for at in sorted((first, other)))
+    narrow, wide = (judge(None, run, pack, gate=Gate(margin=at)).decision.outcome for at in sorted((first, other)))
     order = ("DON'T SHIP", "UNDECIDED", "SHIP")
     assert order.index(wide) >= order.index(narrow)
 
@@ -472,6 +479,17 @@ def test_a_margin_that_may_be_meant_as_a_share_has_one_note(tmp_path: Path, text
     (tmp_path / "g.yaml").write_text(text)
     done = cli("compare", "a", "b", "--gate", "g.yaml", cwd=tmp_path)
     assert done.stderr.count("is 0.01 points, not 1 percent") == said
+
+
+def test_a_rule_beside_a_name_with_a_minus_chooses_no_task(tmp_path: Path) -> None:
+    """Where rules are a mapping, only a minus leaves a task out."""
+    for name in "ab":
+        write_run(tmp_path / name, right(30, 50))
+        write_run(tmp_path / name, right(30, 50), task="meta_other", time="2026-01-02T03-04-06")
+    (tmp_path / "g.yaml").write_text("tasks: {meta_some: {margin: 1}, -meta_some: {}}\n", encoding="utf-8")
+    tasks = json.loads(cli("compare", "a", "b", "--gate", "g.yaml", "--json", cwd=tmp_path).stdout)["tasks"]
+    reasons = {task["name"]: task["not_compared_reason"] for task in tasks}
+    assert reasons == {"meta_other": None, "meta_some": "left out by the gate"}
 
 
 @pytest.mark.parametrize("others", [(), ("c",)])

@@ -26,6 +26,7 @@ from runs import (
     write_run,
 )
 from shared import replayed_pack
+from stored import stored
 
 from meta_eval import stats
 from meta_eval.base.errors import ConfigError
@@ -36,7 +37,7 @@ from meta_eval.judge.decide import RunDecision
 from meta_eval.judge.decision import NUMBER, RECORDED_ANSWERS, RECORDED_VERDICTS, Score, TaskDecision
 from meta_eval.judge.gate import Gate
 from meta_eval.judge.pair import pair_task
-from meta_eval.judge.runs import compare_runs, decide_run
+from meta_eval.judge.runs import judge
 from meta_eval.pack.baseline import Baseline
 from meta_eval.pack.manifest import BaselineEntry, KnownGapEntry, Manifest, TaskEntry, read_manifest
 from meta_eval.reports.samples import read_shown_samples
@@ -75,7 +76,7 @@ def answered(run: Run, verdicts: Sequence[float], task: str = "meta_some", metri
         )
         for doc, verdict in zip(run.tasks[task].docs, verdicts, strict=True)
     )
-    return Baseline({task: (docs,)}, {})
+    return stored({task: docs})
 
 
 def whole(
@@ -84,7 +85,7 @@ def whole(
     """The judgement of a run, ``before`` the verdicts on Meta's recorded answers."""
     run = write_and_read(folder, *args, **options)
     baseline = answered(run, before, metric=options.get("metric", "exact_match")) if before is not None else None
-    return decide_run(run, manifest(meta_some=task) if task else None, baseline)
+    return judge(None, run, manifest(meta_some=task) if task else None, baseline)
 
 
 def judged(folder: Path, *args: Any, **options: Any) -> TaskDecision:
@@ -118,8 +119,8 @@ def test_metas_graded_answers_come_before_verdicts_and_those_before_the_number(t
 
 def test_why_there_are_no_graded_answers_is_said(tmp_path: Path) -> None:
     run = write_and_read(tmp_path, right(130, 200))
-    missing = Baseline({}, {"meta_some": "verify has not been run on this pack: run `meta-eval verify`"})
-    (task,) = decide_run(run, manifest(meta_some=entry(200, published(65.0))), missing).tasks
+    missing = Baseline(Run(), {"meta_some": "verify has not been run on this pack: run `meta-eval verify`"})
+    (task,) = judge(None, run, manifest(meta_some=entry(200, published(65.0))), missing).tasks
     assert (task.baseline_label, task.fallback_reason) == (NUMBER, missing.missing_reasons["meta_some"])
 
 
@@ -158,7 +159,7 @@ def test_verdicts_that_differ_only_by_rounding_drop_nothing(tmp_path: Path) -> N
         replace(doc, recorded_metrics=metric) for doc, metric in zip(run.tasks["meta_some"].docs, metrics, strict=True)
     )
     run = replace(run, tasks={"meta_some": replace(run.tasks["meta_some"], docs=docs)})
-    (result,) = decide_run(run, manifest(meta_some=task)).tasks
+    (result,) = judge(None, run, manifest(meta_some=task)).tasks
     assert (result.baseline_label, drop_of(result).lost, drop_of(result).won, drop_of(result).p_value()) == (
         RECORDED_VERDICTS,
         0,
@@ -191,8 +192,7 @@ def test_ifeval_pairs_through_the_mean_of_four(replayed: Run, pack: Path) -> Non
     changed = [_all_lost(doc) if number % 4 == 0 else doc for number, doc in enumerate(run.docs)]
     after = replace(replayed, tasks={"meta_ifeval": replace(run, docs=tuple(changed))})
     result = {
-        task.name: task
-        for task in decide_run(after, read_manifest(pack), Baseline({"meta_ifeval": (run.docs,)}, {})).tasks
+        task.name: task for task in judge(None, after, read_manifest(pack), stored({"meta_ifeval": run.docs})).tasks
     }
     task = result["meta_ifeval"]
     assert (task.metric, task.baseline_label) == ("mean_acc,none", RECORDED_ANSWERS)
@@ -215,12 +215,10 @@ def _all_lost(doc: DocResult) -> DocResult:
 
 def test_docs_without_a_recorded_answer_are_left_out_of_the_drop(tmp_path: Path) -> None:
     run = write_and_read(tmp_path, right(60, 100))
-    docs = answered(run, right(65, 100)).regraded["meta_some"][0]
-    (task,) = decide_run(run, manifest(meta_some=entry(100)), Baseline({"meta_some": (docs[:95],)}, {})).tasks
+    docs = answered(run, right(65, 100)).graded.tasks["meta_some"].docs
+    (task,) = judge(None, run, manifest(meta_some=entry(100)), stored({"meta_some": docs[:95]})).tasks
     assert (task.baseline_label, drop_of(task).docs) == (RECORDED_ANSWERS, 95)
-    (few,) = decide_run(
-        run, manifest(meta_some=entry(100, published(65.0))), Baseline({"meta_some": (docs[:50],)}, {})
-    ).tasks
+    (few,) = judge(None, run, manifest(meta_some=entry(100, published(65.0))), stored({"meta_some": docs[:50]})).tasks
     assert few.baseline_label == NUMBER
 
 
@@ -255,13 +253,13 @@ def test_damaged_lines_left_out_leave_nothing_to_judge(tmp_path: Path) -> None:
     folder = write_run(tmp_path, right(130, 200))
     path = next(folder.glob("samples_*"))
     path.write_bytes(path.read_bytes()[:-10])
-    judgement = decide_run(read_run([folder], skip_damaged=True), manifest(meta_some=entry(200, published(65.0))))
+    judgement = judge(None, read_run([folder], skip_damaged=True), manifest(meta_some=entry(200, published(65.0))))
     assert judgement.tasks[0].not_compared_reason == "1 damaged lines or docs are left out"
 
 
 def test_a_task_that_was_not_run_is_not_shown(tmp_path: Path) -> None:
     run = write_and_read(tmp_path, right(200, 400), recorded=[True] * 200 + [False] * 200)
-    judgement = decide_run(run, manifest(meta_some=entry(400), meta_other=entry(20, published(50.0))))
+    judgement = judge(None, run, manifest(meta_some=entry(400), meta_other=entry(20, published(50.0))))
     assert [(task.name, task.outcome, task.not_compared_reason) for task in judgement.tasks] == [
         ("meta_other", "undecided", "it was not run"),
         ("meta_some", "within margin", None),
@@ -352,9 +350,9 @@ def test_more_lost_than_won_is_never_above_and_never_ships(tmp_path: Path) -> No
             for value, count in ((1.0, 198), (0.0, 73)):
                 for place in chance.sample([place for place, verdict in enumerate(before) if verdict == value], count):
                     after[place] = 1 - value
-            docs = answered(run, after).regraded["meta_some"][0]
+            docs = answered(run, after).graded.tasks["meta_some"].docs
             now = replace(run, tasks={"meta_some": replace(run.tasks["meta_some"], docs=docs)})
-            judgement = decide_run(now, manifest(meta_some=entry(n, *metrics)), known)
+            judgement = judge(None, now, manifest(meta_some=entry(n, *metrics)), known)
             (task,) = judgement.decision.tasks
             assert judgement.decision.outcome != "SHIP"
             assert "above" not in str(task.remark)
@@ -372,7 +370,7 @@ def test_empty_answers_forbid_ship(tmp_path: Path) -> None:
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     run = read_run([folder])
     pack = manifest(meta_some=entry(108, published(79.5)))
-    judgement = decide_run(run, pack, answered(run, verdicts), Gate(margin=5.0))
+    judgement = judge(None, run, pack, answered(run, verdicts), Gate(margin=5.0))
     assert (judgement.tasks[0].outcome, judgement.decision.outcome) == ("within margin", "UNDECIDED")
     assert "empty answers: meta_some (11 of 108), meta_some in the baseline (11 of 108)" in judgement.decision.reasons
 
@@ -395,8 +393,8 @@ def test_an_identical_model_at_the_size_of_meta_instruct_ships(tmp_path: Path) -
         tasks[name] = entry(n, published(round(100 * accuracy, 1)))
         docs[name] = before
     run = read_run([tmp_path])
-    known = {name: answered(run, before, name).regraded[name][0] for name, before in docs.items()}
-    judgement = decide_run(run, manifest(**tasks), Baseline({name: (docs,) for name, docs in known.items()}, {}))
+    known = {name: answered(run, before, name).graded.tasks[name].docs for name, before in docs.items()}
+    judgement = judge(None, run, manifest(**tasks), stored(known))
     assert (judgement.decision.outcome, judgement.decision.exit_code, judgement.alarms) == ("SHIP", 0, ())
 
 
@@ -405,8 +403,8 @@ def test_the_packs_margin_counts_where_no_other_is_given(tmp_path: Path) -> None
     pack = manifest(meta_some=entry(200))
     wide = pack.model_copy(update={"run_settings": pack.run_settings.model_copy(update={"margin": 5.0})})
     baseline = answered(run, right(128, 200))
-    assert [decide_run(run, prepared, baseline).decision.outcome for prepared in (pack, wide)] == ["UNDECIDED", "SHIP"]
-    assert decide_run(run, wide, baseline, Gate(margin=1.0)).decision.margin == 0.01
+    assert [judge(None, run, prepared, baseline).decision.outcome for prepared in (pack, wide)] == ["UNDECIDED", "SHIP"]
+    assert judge(None, run, wide, baseline, Gate(margin=1.0)).decision.margin == 0.01
 
 
 # Repeats and clusters
@@ -423,8 +421,8 @@ def test_repeats_are_averaged_and_narrow_the_interval(tmp_path: Path) -> None:
     chance, before = random.Random(3), right(100, 200)
     runs = [[1 - verdicts if chance.random() < 0.1 else verdicts for verdicts in before] for _ in range(4)]
     run = repeated(tmp_path, runs)
-    (task,) = decide_run(run, manifest(meta_some=entry(200)), answered(run, before)).tasks
-    (alone,) = decide_run(replace(run, repeats={}), manifest(meta_some=entry(200)), answered(run, before)).tasks
+    (task,) = judge(None, run, manifest(meta_some=entry(200)), answered(run, before)).tasks
+    (alone,) = judge(None, replace(run, repeats={}), manifest(meta_some=entry(200)), answered(run, before)).tasks
     averaged = stats.average_runs(runs[::-1])
     assert (task.runs, drop_of(task)) == (4, stats.paired_drop(before, averaged))
     assert task.scores[0].value == pytest.approx(stats.mean(averaged))
@@ -435,16 +433,16 @@ def test_two_runs_of_one_model_measure_the_noise_of_its_engine(tmp_path: Path) -
     before = right(100, 200)
     first, second = flipped(before, 4, 8), flipped(before, 8, 4)
     run = repeated(tmp_path, [first, second])
-    judgement = decide_run(run, manifest(meta_some=entry(200)), answered(run, before))
+    judgement = judge(None, run, manifest(meta_some=entry(200)), answered(run, before))
     assert judgement.decision.repeats_needed is not None and judgement.decision.repeats_needed.measured
-    alone = decide_run(replace(run, repeats={}), manifest(meta_some=entry(200)), answered(run, before))
+    alone = judge(None, replace(run, repeats={}), manifest(meta_some=entry(200)), answered(run, before))
     assert alone.decision.repeats_needed is not None and not alone.decision.repeats_needed.measured
 
 
 def test_repeats_of_both_sides_of_a_comparison(tmp_path: Path) -> None:
     a = repeated(tmp_path / "a", [[1, 0, 1, 1], [1, 1, 1, 1]])
     b = repeated(tmp_path / "b", [[1, 0, 0, 1], [0, 0, 1, 1]])
-    (task,) = compare_runs(a, b).tasks
+    (task,) = judge(a, b).tasks
     assert drop_of(task) == stats.paired_drop([1, 0.5, 1, 1], [0.5, 0, 0.5, 1])
 
 
@@ -458,7 +456,7 @@ def test_docs_that_share_a_question_widen_the_interval(tmp_path: Path) -> None:
     clustered = tuple(replace(doc, cluster=f"q{doc.doc_id % 20}") for doc in run.tasks["meta_some"].docs)
     known = replace(run, tasks={"meta_some": replace(run.tasks["meta_some"], docs=clustered)})
     baseline = answered(run, before)
-    plain, wide = (drop_of(decide_run(side, manifest(meta_some=task), baseline).tasks[0]) for side in (run, known))
+    plain, wide = (drop_of(judge(None, side, manifest(meta_some=task), baseline).tasks[0]) for side in (run, known))
     assert (plain.value, wide.value, wide.clusters) == (pytest.approx(0.05), pytest.approx(0.05), 20)
     assert half_width(wide.interval()) > 2 * half_width(plain.interval())
 
@@ -469,8 +467,8 @@ def test_two_tasks_of_the_same_questions_are_not_independent(tmp_path: Path) -> 
         write_run(tmp_path / "same", verdicts, task=name, time=f"2026-01-02T03-04-0{number}")
     run = read_run([tmp_path / "same"])
     pack = manifest(meta_loose=entry(200), meta_strict=entry(200))
-    known = {name: answered(run, right(100, 200), name).regraded[name][0] for name in run.tasks}
-    related = decide_run(run, pack, Baseline({name: (docs,) for name, docs in known.items()}, {})).decision
+    known = {name: answered(run, right(100, 200), name).graded.tasks[name].docs for name in run.tasks}
+    related = judge(None, run, pack, stored(known)).decision
     assert related.interval is not None and related.tasks[0].interval is not None
     assert half_width(related.interval) == pytest.approx(half_width(related.tasks[0].interval), rel=0.05)
 
@@ -490,7 +488,7 @@ def test_no_recorded_verdict_is_no_comparison(tmp_path: Path) -> None:
 
 
 def test_recorded_verdicts_of_a_replay_differ_where_the_sample_says(replayed: Run, pack: Path) -> None:
-    result = {task.name: task for task in decide_run(replayed, read_manifest(pack)).tasks}
+    result = {task.name: task for task in judge(None, replayed, read_manifest(pack)).tasks}
     bbh = result["meta_bbh"].flips
     assert bbh is not None
     assert (bbh.compared, bbh.candidate_only, bbh.baseline_only) == (21, 1, 0)
@@ -499,7 +497,7 @@ def test_recorded_verdicts_of_a_replay_differ_where_the_sample_says(replayed: Ru
 
 
 def test_a_run_without_its_pack_says_itself_that_is_correct_is_no_verdict(replayed: Run) -> None:
-    result = {task.name: task.flips for task in decide_run(replayed, None).tasks}
+    result = {task.name: task.flips for task in judge(None, replayed, None).tasks}
     assert result["meta_ifeval"] is None
     assert result["meta_bbh"] is not None
 
@@ -560,16 +558,16 @@ def test_a_score_of_free_answers_that_no_working_model_has(
 
 def test_what_is_true_of_as_many_recorded_answers_is_no_alarm(tmp_path: Path) -> None:
     run = write_and_read(tmp_path, right(60, 100), line={"unextracted": 1.0})
-    baseline = Baseline({"meta_some": (run.tasks["meta_some"].docs,)}, {})
-    assert kinds(decide_run(run, manifest(meta_some=entry(100)), baseline)) == []
+    baseline = stored({"meta_some": run.tasks["meta_some"].docs})
+    assert kinds(judge(None, run, manifest(meta_some=entry(100)), baseline)) == []
 
 
 def test_answers_at_the_limit(tmp_path: Path) -> None:
     folder = write_run(tmp_path, right(60, 100), line={"resps": [["word " * 1500]]})
     pack = manifest(meta_some=entry(100))
-    judgement = decide_run(read_run([folder], count_tokens=lambda text: len(text.split())), pack)
+    judgement = judge(None, read_run([folder], count_tokens=lambda text: len(text.split())), pack)
     assert (kinds(judgement), judgement.alarms[0].veto) == (["limit hit"], True)
-    unknown = decide_run(read_run([folder]), pack)
+    unknown = judge(None, read_run([folder]), pack)
     assert kinds(unknown) == ["cut off: unknown"]
     assert not any(alarm.veto for alarm in unknown.alarms if alarm.kind == "cut off: unknown")
 
@@ -588,7 +586,7 @@ def test_the_score_without_the_answers_that_were_cut_stands_beside_the_baselines
     folder = write_run(tmp_path, right(60, 100))
     cut_off(folder, {58, 59, *range(80, 100)})  # 2 that are right, 20 that are wrong
     run = read_run([folder])
-    (task,) = decide_run(run, manifest(meta_some=entry(100, published(80.0))), answered(run, right(80, 100))).tasks
+    (task,) = judge(None, run, manifest(meta_some=entry(100, published(80.0))), answered(run, right(80, 100))).tasks
     assert task.cut is not None
     assert (task.cut.metric, task.cut.docs, task.cut.of) == (task.metric, 22, 100)
     assert (task.cut.score, task.cut.without) == (0.60, pytest.approx(58 / 78))
@@ -599,7 +597,7 @@ def test_a_macro_average_without_the_cut_answers_is_over_the_subtasks_that_are_l
     folder = write_run(tmp_path, [1, 1, 0, 0, 0, 0], subtasks=["a", "a", "a", "b", "b", "b"])
     cut_off(folder, {2, 3, 4, 5})
     task = entry(6, published(50.0, metric="exact_match_macro,strict-match"))
-    (result,) = decide_run(read_run([folder]), manifest(meta_some=task)).tasks
+    (result,) = judge(None, read_run([folder]), manifest(meta_some=task)).tasks
     assert result.cut is not None
     assert (result.cut.score, result.cut.without, result.cut.baseline) == (pytest.approx(1 / 3), 1.0, None)
 
@@ -607,22 +605,22 @@ def test_a_macro_average_without_the_cut_answers_is_over_the_subtasks_that_are_l
 def test_without_cut_answers_nothing_is_said_and_without_others_no_score(tmp_path: Path) -> None:
     folder = write_run(tmp_path, right(1, 4))
     cut_off(folder, set())
-    assert decide_run(read_run([folder]), manifest(meta_some=entry(4))).tasks[0].cut is None
+    assert judge(None, read_run([folder]), manifest(meta_some=entry(4))).tasks[0].cut is None
     cut_off(folder, {0, 1, 2, 3})
-    cut = decide_run(read_run([folder]), manifest(meta_some=entry(4))).tasks[0].cut
+    cut = judge(None, read_run([folder]), manifest(meta_some=entry(4))).tasks[0].cut
     assert cut is not None
     assert (cut.docs, cut.without, cut.baseline) == (4, None, None)
 
 
 def test_a_model_that_does_not_keep_to_the_format(replayed: Run, pack: Path) -> None:
-    alarms = {alarm.kind: alarm for alarm in decide_run(replayed, read_manifest(pack)).alarms}
+    alarms = {alarm.kind: alarm for alarm in judge(None, replayed, read_manifest(pack)).alarms}
     assert "meta_gpqa_cot" in [task.task for task in alarms["other format"].tasks]
 
 
 def test_alarms_of_one_kind_are_one_and_their_veto_names_a_few(tmp_path: Path) -> None:
     run = write_and_read(tmp_path, right(5, 10))
     others = {f"meta_{number:02}": entry(10) for number in range(20)}
-    judgement = decide_run(run, manifest(meta_some=entry(10), **others))
+    judgement = judge(None, run, manifest(meta_some=entry(10), **others))
     (alarm,) = [alarm for alarm in judgement.alarms if alarm.kind == "not run"]
     assert len(alarm.tasks) == 20
     assert "not run: meta_00, meta_01, meta_02 and 17 more" in judgement.decision.reasons
@@ -647,7 +645,7 @@ def compared(
 ) -> TaskDecision:
     first = write_and_read(tmp_path / "before", before, **options)
     second = write_and_read(tmp_path / "after", after, **options)
-    (task,) = compare_runs(first, second, pack).tasks
+    (task,) = judge(first, second, pack).tasks
     return task
 
 
@@ -675,7 +673,7 @@ def test_docs_are_paired_by_their_hashes_not_by_their_numbers(tmp_path: Path) ->
     for new, line in enumerate(reversed(lines)):
         line["doc_id"] = new
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    judgement = compare_runs(first, read_run([tmp_path / "b"]))
+    judgement = judge(first, read_run([tmp_path / "b"]))
     assert pairs_of(judgement.tasks[0]) == [(0, 3), (1, 2), (2, 1)]
     assert drop_of(judgement.tasks[0]).value == pytest.approx(0.0)
     assert "in one run only: meta_some (1 doc only in B)" in judgement.decision.reasons
@@ -691,7 +689,7 @@ def test_p_values_are_corrected_for_the_number_of_tasks(tmp_path: Path) -> None:
     for name, after in (("meta_a", right(45, 60)), ("meta_b", right(52, 60)), ("meta_c", right(60, 60))):
         write_run(tmp_path / "before", right(60, 60), task=name, time=f"2026-01-01T00-00-0{ord(name[-1]) - 96}")
         write_run(tmp_path / "after", after, task=name, time=f"2026-01-01T00-00-0{ord(name[-1]) - 96}")
-    tasks = compare_runs(read_run([tmp_path / "before"]), read_run([tmp_path / "after"])).decision.tasks
+    tasks = judge(read_run([tmp_path / "before"]), read_run([tmp_path / "after"])).decision.tasks
     assert [task.p_corrected for task in tasks] == stats.correct_by_holm([task.p for task in tasks])
     assert tasks[0].p_corrected == pytest.approx(3 * tasks[0].p)
 
@@ -711,7 +709,7 @@ def test_the_published_metric_of_the_pack_is_compared(tmp_path: Path) -> None:
 
 
 def test_real_runs_are_compared_in_their_published_metric(replayed: Run) -> None:
-    result = {task.name: task for task in compare_runs(replayed, replayed).tasks}
+    result = {task.name: task for task in judge(replayed, replayed).tasks}
     assert result["meta_ifeval"].metric == "mean_acc,none"
     assert result["meta_bbh"].metric == "em_macro,official"
     assert all(
@@ -721,7 +719,7 @@ def test_real_runs_are_compared_in_their_published_metric(replayed: Run) -> None
 
 def test_a_comparison_without_a_pack_has_one_score_for_a_task(replayed: Run) -> None:
     """IFEval has four metrics: the score in every table is the one of the drop."""
-    (ifeval,) = (task for task in compare_runs(replayed, replayed).tasks if task.name == "meta_ifeval")
+    (ifeval,) = (task for task in judge(replayed, replayed).tasks if task.name == "meta_ifeval")
     assert [score.metric for score in ifeval.scores] == [ifeval.metric] == ["mean_acc,none"]
     assert ifeval.scores[0].value == pytest.approx(drop_of(ifeval).candidate)
 
@@ -729,20 +727,23 @@ def test_a_comparison_without_a_pack_has_one_score_for_a_task(replayed: Run) -> 
 def test_what_else_was_not_the_same_forbids_ship(tmp_path: Path) -> None:
     first = write_and_read(tmp_path / "a", right(200, 400))
     second = write_and_read(tmp_path / "b", right(200, 400), config={"gen_kwargs": {"temperature": 1}})
-    judgement = compare_runs(first, second)
+    judgement = judge(first, second)
     assert judgement.decision.outcome == "UNDECIDED"
     assert "runs not alike: meta_some (temperature: none in A, 1 in B)" in judgement.decision.reasons
     docs = manifest(meta_some=entry(400))
-    assert compare_runs(first, first, docs).decision.outcome == "SHIP"
-    assert compare_runs(second, second, docs).decision.outcome == "SHIP"  # alike, if not as the pack asks
+    assert judge(first, first, docs).decision.outcome == "SHIP"
+    assert judge(second, second, docs).decision.outcome == "SHIP"  # alike, if not as the pack asks
 
 
 def test_other_prompts_make_a_comparison_invalid_and_never_a_dont(tmp_path: Path) -> None:
     """100 of 100 docs with another prompt and 30 points less: that says nothing of the model."""
     first = write_and_read(tmp_path / "a", right(80, 100))
-    others = {"prompt_hash": digest("other"), "arguments": {"gen_args_0": {"arg_0": "Other", "arg_1": {}}}}
+    others = {
+        "prompt_hash": digest("other"),
+        "arguments": {"gen_args_0": {"arg_0": "Other", "arg_1": {"until": [], "max_gen_toks": 1024}}},
+    }
     second = write_and_read(tmp_path / "b", right(50, 100), line=others, doc={"prompt": "Other"})
-    judgement = compare_runs(first, second)
+    judgement = judge(first, second)
     reason = "runs not alike: meta_some (100 of 100 docs had another prompt in B)"
     assert (judgement.decision.outcome, judgement.decision.exit_code, judgement.decision.invalid) == (
         "UNDECIDED",
@@ -753,7 +754,7 @@ def test_other_prompts_make_a_comparison_invalid_and_never_a_dont(tmp_path: Path
     assert write_headline(judgement.decision).startswith(f"UNDECIDED: {reason}; mean drop of 1 task 30.0 points")
     assert (judgement.tasks[0].outcome, drop_of(judgement.tasks[0]).value) == ("undecided", pytest.approx(0.3))
     assert judgement.decision.repeats_needed is None
-    assert compare_runs(first, write_and_read(tmp_path / "c", right(50, 100))).decision.outcome == "DON'T SHIP"
+    assert judge(first, write_and_read(tmp_path / "c", right(50, 100))).decision.outcome == "DON'T SHIP"
 
 
 def test_one_doc_with_another_prompt_is_counted_and_is_enough(tmp_path: Path) -> None:
@@ -763,7 +764,7 @@ def test_one_doc_with_another_prompt_is_counted_and_is_enough(tmp_path: Path) ->
     lines = path.read_text(encoding="utf-8").splitlines()
     lines[7] = json.dumps(json.loads(lines[7]) | {"prompt_hash": digest("other")})
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    decision = compare_runs(first, read_run([folder]), manifest(meta_some=entry(1000))).decision
+    decision = judge(first, read_run([folder]), manifest(meta_some=entry(1000))).decision
     assert (decision.outcome, decision.exit_code) == ("UNDECIDED", 2)
     assert decision.caveats == ("runs not alike: meta_some (1 of 1,000 docs had another prompt in B)",)
 
@@ -772,9 +773,10 @@ def test_one_doc_with_another_prompt_is_counted_and_is_enough(tmp_path: Path) ->
     ("options", "reason"),
     [
         ({"extra": {"n-shot": {"meta_some": 5}}}, "0 shots in A, 5 in B"),
+        ({"extra": {"n-shot": {"meta_some": "5"}}}, "0 shots in A, 5 in B"),
         ({"extra": {"chat_template": "{{ messages }}"}}, "a chat template: none in A, yes in B"),
         ({"extra": {"system_instruction": "Be brief."}}, "a system instruction: none in A, yes in B"),
-        ({"config": {"gen_kwargs": {"max_gen_toks": 16}}}, "max_gen_toks: 256 in A, 16 in B"),
+        ({"config": {"gen_kwargs": {"max_gen_toks": 16}}}, "max_gen_toks: 1024 in A, 16 in B"),
         ({"config": {"gen_kwargs": "temperature=0.7,seed=3"}}, "temperature: none in A, 0.7 in B"),
     ],
 )
@@ -784,7 +786,7 @@ def test_other_shots_or_settings_make_a_comparison_invalid(
     first = write_and_read(tmp_path / "a", right(80, 100), extra={"n-shot": {"meta_some": 0}})
     extra = {"n-shot": {"meta_some": 0}} | options.pop("extra", {})
     second = write_and_read(tmp_path / "b", right(50, 100), extra=extra, **options)
-    judgement = compare_runs(first, second, manifest(meta_some=entry(100)))
+    judgement = judge(first, second, manifest(meta_some=entry(100)))
     assert (judgement.decision.outcome, judgement.decision.exit_code) == ("UNDECIDED", 2)
     assert judgement.decision.caveats == (f"runs not alike: meta_some ({reason})",)
     (task,) = judgement.decision.tasks
@@ -798,7 +800,7 @@ def test_the_same_decoding_said_in_other_words_is_no_difference(tmp_path: Path) 
         write_and_read(tmp_path / str(number), right(50, 100), config={"gen_kwargs": decoding})
         for number, decoding in enumerate(decodings)
     ]
-    assert {compare_runs(runs[0], decoding, pack, gate=gate).decision.outcome for decoding in runs} == {"SHIP"}
+    assert {judge(runs[0], decoding, pack, gate=gate).decision.outcome for decoding in runs} == {"SHIP"}
 
 
 @pytest.mark.parametrize("name", few([*SAMPLING][2:], 6))
@@ -811,7 +813,7 @@ def test_a_setting_of_sampling_tells_sampled_runs_apart_and_greedy_ones_where_it
             for value in (0.1, 0.2)
             for settings in [{"do_sample": bool(temperature), "temperature": temperature, name: value}]
         ]
-        decision = compare_runs(*runs, manifest(meta_some=entry(100))).decision
+        decision = judge(*runs, manifest(meta_some=entry(100))).decision
         assert any(name in caveat for caveat in decision.caveats) == (bool(temperature) or not SAMPLING[name])
 
 
@@ -822,17 +824,17 @@ def test_an_invalid_task_beside_valid_ones_leaves_their_outcomes(tmp_path: Path)
         write_run(tmp_path / "before", right(800, 1000), task=name, time=time)
         line = {"prompt_hash": digest(prompt)} if prompt else {}
         write_run(tmp_path / "after", right(500, 1000), task=name, time=time, line=line)
-    decision = compare_runs(read_run([tmp_path / "before"]), read_run([tmp_path / "after"])).decision
+    decision = judge(read_run([tmp_path / "before"]), read_run([tmp_path / "after"])).decision
     assert [task.outcome for task in decision.tasks] == ["undecided", "worse"]
     assert (decision.outcome, decision.invalid) == ("UNDECIDED", True)
     gate = Gate(tasks=["meta_b"])
-    rest = compare_runs(read_run([tmp_path / "before"]), read_run([tmp_path / "after"]), gate=gate).decision
+    rest = judge(read_run([tmp_path / "before"]), read_run([tmp_path / "after"]), gate=gate).decision
     assert (rest.outcome, rest.invalid, rest.exit_code) == ("DON'T SHIP", False, 1)
 
 
 def test_a_run_of_changed_prompts_says_nothing_of_the_model(tmp_path: Path) -> None:
     run = write_and_read(tmp_path, right(60, 200), doc={"prompt": "Another prompt"})
-    decision = decide_run(run, manifest(meta_some=entry(200)), answered(run, right(160, 200))).decision
+    decision = judge(None, run, manifest(meta_some=entry(200)), answered(run, right(160, 200))).decision
     assert (decision.outcome, decision.exit_code, decision.invalid) == ("UNDECIDED", 2, True)
     assert decision.caveats == ("changed prompts: meta_some (200 of 200)",)
 
@@ -843,13 +845,13 @@ def test_a_baseline_that_answered_other_prompts_says_nothing_of_the_model(tmp_pa
         name="./bf16", revision="0" * 64, model="org/A", lm_eval=None, time=None, file="baseline/a", docs=1000,
         docs_with_other_prompt=1,
     )  # fmt: skip
-    docs = answered(run, right(800, 1000)).regraded["meta_some"][0]
+    docs = answered(run, right(800, 1000)).graded.tasks["meta_some"].docs
     other = (replace(docs[0], prompt_matches=False), *docs[1:])
     pack = manifest(meta_some=entry(1000, baseline=(named,)))
-    decision = decide_run(run, pack, Baseline({"meta_some": (other,)}, {})).decision
+    decision = judge(None, run, pack, stored({"meta_some": other})).decision
     assert (decision.outcome, decision.exit_code) == ("UNDECIDED", 2)
     assert "1 of 1,000 answers of the baseline had another prompt" in decision.caveats[0]
-    same = decide_run(run, pack, Baseline({"meta_some": (docs,)}, {})).decision
+    same = judge(None, run, pack, stored({"meta_some": docs})).decision
     assert same.outcome == "DON'T SHIP"
 
 
@@ -858,7 +860,7 @@ def test_alarms_of_both_runs_are_shown(tmp_path: Path) -> None:
     second = write_and_read(tmp_path / "b", right(50, 100))
     pack, gate = manifest(meta_some=entry(100)), Gate(margin=5.0)
     for runs, label in (((first, second), "A"), ((second, first), "B")):
-        judgement = compare_runs(*runs, pack, gate=gate)
+        judgement = judge(*runs, pack, gate=gate)
         (alarm,) = [alarm for alarm in judgement.alarms if alarm.kind == "empty answers"]
         assert ([task.run for task in alarm.tasks], judgement.decision.outcome) == ([label], "UNDECIDED")
 
@@ -867,15 +869,15 @@ def test_what_is_wrong_with_as_many_answers_of_both_runs_is_no_difference(tmp_pa
     run = write_and_read(tmp_path / "a", right(50, 100), line={"unextracted": 1.0})
     other = write_and_read(tmp_path / "b", right(50, 100))
     pack, gate = manifest(meta_some=entry(100)), Gate(margin=5.0)
-    assert compare_runs(run, run, pack, gate=gate).decision.outcome == "SHIP"
-    assert compare_runs(run, other, pack, gate=gate).decision.outcome == "UNDECIDED"
+    assert judge(run, run, pack, gate=gate).decision.outcome == "SHIP"
+    assert judge(run, other, pack, gate=gate).decision.outcome == "UNDECIDED"
 
 
 def test_a_task_that_only_one_run_has_forbids_ship(tmp_path: Path) -> None:
     write_run(tmp_path / "a", right(50, 100))
     write_run(tmp_path / "a", right(50, 100), task="meta_other", time="2026-01-02T03-04-06")
     write_run(tmp_path / "b", right(50, 100))
-    judgement = compare_runs(read_run([tmp_path / "a"]), read_run([tmp_path / "b"]), gate=Gate(margin=5.0))
+    judgement = judge(read_run([tmp_path / "a"]), read_run([tmp_path / "b"]), gate=Gate(margin=5.0))
     assert judgement.decision.outcome == "UNDECIDED"
     assert "not run: meta_other (only A has samples of it)" in judgement.decision.reasons
 
@@ -884,26 +886,26 @@ def test_runs_with_nothing_in_common(tmp_path: Path) -> None:
     first = write_and_read(tmp_path / "a", [1, 0])
     other = write_and_read(tmp_path / "b", [1, 0], task="meta_other")
     with pytest.raises(ResultsError, match="no task in common: meta_some, and meta_other"):
-        compare_runs(first, other)
+        judge(first, other)
     docs = write_and_read(tmp_path / "c", [1, 0], doc={"gold": "B"})
     with pytest.raises(ResultsError, match="meta_some: the runs have no doc in common"):
-        compare_runs(first, docs)
+        judge(first, docs)
     metric = write_and_read(tmp_path / "d", [1, 0], metric="acc")
     said = r"no metric in common that is a share: exact_match,strict-match, \S+ in A and acc,strict-match, \S+ in B"
     with pytest.raises(ResultsError, match=said):
-        compare_runs(first, metric)
+        judge(first, metric)
 
 
 def test_a_filter_of_another_name_is_named_with_both_names(tmp_path: Path) -> None:
     first = write_and_read(tmp_path / "a", [1, 0])
     other = write_and_read(tmp_path / "b", [1, 0], filters=("flexible-extract",))
     with pytest.raises(ResultsError, match="exact_match is of the filter strict-match in A, of flexible-extract in B"):
-        compare_runs(first, other)
+        judge(first, other)
 
 
 def test_no_right_answer_on_both_sides_is_said_of_both(tmp_path: Path) -> None:
     runs = [write_and_read(tmp_path / name, [0.0] * 200) for name in ("a", "b")]
-    (alarm,) = [alarm for alarm in compare_runs(*runs).alarms if alarm.kind == "almost nothing right"]
+    (alarm,) = [alarm for alarm in judge(*runs).alarms if alarm.kind == "almost nothing right"]
     assert [(each.run, each.note) for each in alarm.tasks] == [("B", "none of 200 docs"), ("A", "none of 200 docs")]
 
 
@@ -930,7 +932,7 @@ def fewer(tmp_path: Path, before: list[float], after: list[float], **options: An
         write_and_read(tmp_path / name, verdicts, metric="pct", extra=FEWER, **options)
         for name, verdicts in (("a", before), ("b", after))
     ]
-    return compare_runs(*runs, manifest(meta_some=entry(len(before), primary_metric="pct,strict-match")))
+    return judge(*runs, manifest(meta_some=entry(len(before), primary_metric="pct,strict-match")))
 
 
 def test_less_of_what_should_be_less_is_a_gain(tmp_path: Path) -> None:
@@ -991,7 +993,7 @@ def test_files_that_disagree_on_which_way_is_worse_are_not_compared(
                 )
         for name, count, higher in (("a", 20, in_a), ("b", 40, in_b))
     ]  # fmt: skip
-    judgement = compare_runs(*runs)
+    judgement = judge(*runs)
     assert (judgement.decision.outcome, judgement.decision.invalid) == (outcome, outcome == "UNDECIDED")
     if outcome == "UNDECIDED":
         said = f"higher_is_better of pct is {str(in_a).lower()} in A and {str(in_b).lower()} in B"
@@ -1009,7 +1011,7 @@ def test_the_gate_and_a_report_know_which_way_is_worse(tmp_path: Path) -> None:
     run = write_and_read(tmp_path, right(180, 200), metric="pct", extra=FEWER)
     pack = manifest(meta_some=entry(200, primary_metric="pct,strict-match"))
     outcomes = [
-        decide_run(run, pack, answered(run, right(count, 200), metric="pct"), Gate(margin=5.0)).decision.outcome
+        judge(None, run, pack, answered(run, right(count, 200), metric="pct"), Gate(margin=5.0)).decision.outcome
         for count in (158, 180, 198)
     ]
     assert outcomes == ["DON'T SHIP", "SHIP", "SHIP"]
@@ -1032,14 +1034,14 @@ def test_a_metric_that_is_no_share_is_shown_in_its_own_unit_and_not_averaged(tmp
         kept = [{key: value for key, value in line.items() if key != f"{metric}_macro"} for line in lines]
         samples.write_text("".join(json.dumps(line | {"metrics": [metric]}) + "\n" for line in kept), encoding="utf-8")
     runs = [read_run([tmp_path / name]) for name in ("a", "b")]
-    judgement = compare_runs(*runs, gate=Gate(tasks=["meta_some"]))
+    judgement = judge(*runs, gate=Gate(tasks=["meta_some"]))
     assert [task.name for task in judgement.decision.tasks] == ["meta_some"]
     tasks = {task.name: task for task in judgement.tasks}
     (average,) = tasks["meta_text"].averages
     assert (average.metric, average.value, average.baseline) == (f"{metric},strict-match", 0.25, 0.27)
     assert tasks["meta_text"].not_compared_reason == "none of its metrics is a share"
     pack = manifest(meta_some=entry(100), meta_text=entry(4, primary_metric=f"{metric},strict-match"))
-    for beside_pack in (compare_runs(*runs, pack), decide_run(runs[1], pack)):
+    for beside_pack in (judge(*runs, pack), judge(None, runs[1], pack)):
         assert [veto for veto in beside_pack.decision.vetoes if "meta_text" in veto.reason] == []
     ((_, words),) = averages_in_words(tasks.values(), ())
     assert words.startswith(f"{metric},strict-match 0.25 (") and ", A 0.27" in words and "25.0" not in words
@@ -1051,7 +1053,7 @@ def test_one_task_that_cannot_be_compared_stops_no_other(tmp_path: Path) -> None
         write_run(tmp_path / name, right(50, 100))
         other = {"gold": gold}
         write_run(tmp_path / name, [1, 0], task="meta_other", time="2026-01-02T03-04-06", doc=other)
-    judgement = compare_runs(*(read_run([tmp_path / name]) for name in ("a", "b")))
+    judgement = judge(*(read_run([tmp_path / name]) for name in ("a", "b")))
     assert [task.name for task in judgement.decision.tasks] == ["meta_some"]
     reason = "the runs have no doc in common with the same right answer: 2 docs have another one in B"
     assert {task.name: task.not_compared_reason for task in judgement.tasks}["meta_other"] == reason
@@ -1074,7 +1076,7 @@ def test_docs_are_paired_by_what_was_asked_where_their_own_hashes_differ(tmp_pat
         path.write_text(
             "".join(json.dumps(line | {"doc_id": at}) + "\n" for at, line in enumerate(lines)), encoding="utf-8"
         )
-    (task,) = compare_runs(*(read_run([tmp_path / name]) for name in ("a", "b"))).tasks
+    (task,) = judge(*(read_run([tmp_path / name]) for name in ("a", "b"))).tasks
     assert pairs_of(task) == [(0, 2), (1, 1), (2, 0)]
 
 
@@ -1084,7 +1086,7 @@ def test_docs_of_one_empty_prompt_are_never_paired_by_it(tmp_path: Path) -> None
         line = {"prompt_hash": digest(""), "doc": {"of": name}, "doc_hash": digest(name)}
         write_run(tmp_path / name, [1, 0, 1], line=line)
     with pytest.raises(ResultsError, match="no doc in common"):
-        compare_runs(*(read_run([tmp_path / name]) for name in ("a", "b")))
+        judge(*(read_run([tmp_path / name]) for name in ("a", "b")))
 
 
 # Filters that disagree
@@ -1123,7 +1125,7 @@ def read_by_filters(folder: Path, strict: Sequence[float], flexible: Sequence[fl
 
 def filtered(tmp_path: Path, *runs: tuple[Sequence[float], Sequence[float]], gate: Gate | None = None) -> RunDecision:
     read = [read_by_filters(tmp_path / str(number), *run) for number, run in enumerate(runs)]
-    return compare_runs(
+    return judge(
         *read, manifest(meta_some=entry(len(runs[0][0]), filters=("strict-match", "flexible-extract"))), gate=gate
     )
 
@@ -1171,9 +1173,7 @@ def test_noise_between_filters_is_no_disagreement(tmp_path: Path) -> None:
 def test_a_report_beside_recorded_answers_knows_filters_that_disagree(tmp_path: Path) -> None:
     run = read_by_filters(tmp_path / "1", right(401, 500), right(401, 500))
     base = read_by_filters(tmp_path / "0", right(279, 500), right(416, 500))
-    judgement = decide_run(
-        run, manifest(meta_some=entry(500)), Baseline({"meta_some": (base.tasks["meta_some"].docs,)}, {})
-    )
+    judgement = judge(None, run, manifest(meta_some=entry(500)), stored({"meta_some": base.tasks["meta_some"].docs}))
     assert judgement.decision.outcome == "UNDECIDED"
     assert judgement.decision.caveats[0].startswith("filters disagree: meta_some (strict-match gained 24.4 points")
 
@@ -1188,7 +1188,7 @@ def grouped(
     runs = [
         write_and_read_group(tmp_path / name, tasks, by_docs=by_docs) for name, tasks in (("a", before), ("b", after))
     ]
-    return compare_runs(*runs, **options)
+    return judge(*runs, **options)
 
 
 SUBJECTS = {"mmlu_pro_a": right(150, 300), "mmlu_pro_b": right(75, 100), "mmlu_pro_c": right(10, 50)}
@@ -1236,7 +1236,7 @@ def test_a_group_within_a_group_that_a_gate_names_too_is_counted_once(tmp_path: 
         tree["group_subtasks"]["part"] = ["mmlu_pro_a", "mmlu_pro_b"]
         path.write_text(json.dumps(tree), encoding="utf-8")
     runs = [read_run([tmp_path / "a" / name]) for name in ("a", "b")]
-    both = compare_runs(*runs, gate=Gate(tasks=["part", "mmlu_pro"], margin=5.0)).decision
+    both = judge(*runs, gate=Gate(tasks=["part", "mmlu_pro"], margin=5.0)).decision
     assert [group.name for group in both.groups] == ["part"]
     assert (both.mean, both.interval) == (alone.mean, alone.interval)
 
@@ -1256,7 +1256,7 @@ def test_a_group_of_the_pack_without_an_average_stands_for_its_tasks(tmp_path: P
     pack = manifest(meta_some=entry(200), meta_other=entry(5))
     pack = pack.model_copy(update={"groups": {"meta_instruct": ("meta_some",)}})
     rules = Gate.model_validate({"margin": 5.0, "tasks": [{"meta_instruct": {"margin": 6.0}}]})
-    decided = decide_run(run, pack, gate=rules).decision
+    decided = judge(None, run, pack, gate=rules).decision
     assert [(task.name, task.margin) for task in decided.tasks] == [("meta_some", 0.06)]
     assert decided.outcome == "SHIP"
 
@@ -1268,7 +1268,7 @@ def test_what_is_wrong_with_a_task_is_wrong_with_its_group(tmp_path: Path) -> No
     lines = [json.loads(line) | {"prompt_hash": digest("other")} for line in path.read_text().splitlines()]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     runs = [read_run([tmp_path / name]) for name in ("a", "b")]
-    decision = compare_runs(*runs, gate=Gate(tasks=["mmlu_pro"], margin=20.0)).decision
+    decision = judge(*runs, gate=Gate(tasks=["mmlu_pro"], margin=20.0)).decision
     assert (decision.outcome, decision.invalid, decision.tasks[0].outcome) == ("UNDECIDED", True, "undecided")
     assert "mmlu_pro_b (100 of 100 docs had another prompt in B)" in decision.caveats[0]
 
@@ -1278,7 +1278,7 @@ def test_a_group_of_metrics_of_which_less_is_better(tmp_path: Path) -> None:
         read_run([write_group(tmp_path / name, tasks, metric="pct_stereotype", group="crows")])
         for name, tasks in (("a", SUBJECTS), ("b", WORSE))
     ]
-    group = compare_runs(*runs).tasks[0]
+    group = judge(*runs).tasks[0]
     assert group.is_decided and (group.name, group.lower_is_better) == ("crows", True)
     drop = group.drop
     assert (drop.baseline, drop.candidate) == (pytest.approx(235 / 450), pytest.approx(215 / 450))
@@ -1293,7 +1293,7 @@ def test_the_effect_of_a_run_widens_the_interval_of_several_runs(tmp_path: Path)
     for name, runs in (("steady", steady), ("moved", moved)):
         a = repeated(tmp_path / name / "a", [right(500, 1000)])
         b = repeated(tmp_path / name / "b", runs)
-        widths.append(half_width(drop_of(compare_runs(a, b).tasks[0]).interval()))
+        widths.append(half_width(drop_of(judge(a, b).tasks[0]).interval()))
     assert widths[1] > 3 * widths[0]
 
 
@@ -1337,8 +1337,8 @@ def test_a_second_run_of_a_side_finds_a_smaller_loss(tmp_path: Path) -> None:
     a, a2, b = write("a", before, 0), write("a2", flipped(before, 5, 5), 1), write("b", after, 2)
     candidate = enlarged(read_run([b]), moved)
     gate = Gate(margin=2.0)
-    alone = compare_runs(enlarged(read_run([a]), held), candidate, gate=gate)
-    with_second = compare_runs(enlarged(read_run([a, a2], repeats=True), moved, held), candidate, gate=gate)
+    alone = judge(enlarged(read_run([a]), held), candidate, gate=gate)
+    with_second = judge(enlarged(read_run([a, a2], repeats=True), moved, held), candidate, gate=gate)
     assert (alone.decision.outcome, with_second.decision.outcome) == ("SHIP", "UNDECIDED")
     assert "points lost beyond what the measured noise explains" in " ".join(with_second.decision.reasons)
     assert any("a second run of A or B would find smaller losses" in note and "t0" in note for note in alone.notes)

@@ -14,7 +14,7 @@ from stock_runs import Row, make_choice, make_sample, read_stock_run
 from meta_eval.harness.lm_eval_run import Run
 from meta_eval.judge.decide import RunDecision
 from meta_eval.judge.gate import Gate
-from meta_eval.judge.runs import compare_runs, decide_run
+from meta_eval.judge.runs import judge
 from meta_eval.pack.baseline import Baseline
 from meta_eval.reports.text import write_headline
 
@@ -29,7 +29,7 @@ def compare(
     averages: tuple[Mapping[str, Any] | None, ...] = (None, None),
 ) -> RunDecision:
     runs = [read_once(folder / name, *side) for name, *side in zip("ab", (before, after), averages, strict=True)]
-    return compare_runs(*runs, gate=gate)
+    return judge(*runs, gate=gate)
 
 
 _READ: dict[str, Run] = {}
@@ -145,7 +145,7 @@ def test_several_such_tasks_share_one_error_rate(tmp_path: Path) -> None:
             values = [80.0 + shift + draw.gauss(0, 3) for _ in range(30)]
             rows[side][f"own{task}"] = [make_sample(n, "none", {"judge": value}) for n, value in enumerate(values)]
     runs = [read_stock_run(tmp_path / side, tasks) for side, tasks in rows.items()]
-    assert compare_runs(*runs, gate=Gate(margin=5.0)).decision.outcome == "SHIP"
+    assert judge(*runs, gate=Gate(margin=5.0)).decision.outcome == "SHIP"
 
 
 def test_prompts_that_differ_make_it_invalid_too(tmp_path: Path) -> None:
@@ -160,8 +160,8 @@ def test_a_report_judges_what_was_recorded_in_its_own_unit(tmp_path: Path, drop:
     recorded, run = (
         read_stock_run(tmp_path / name, {"shares": SHARES, "own": own}) for name, own in zip("ab", rows, strict=True)
     )
-    stored = Baseline({}, {}, as_recorded={name: (task.docs,) for name, task in recorded.tasks.items()})
-    judgement = decide_run(run, None, stored)
+    stored = Baseline(Run(), recorded=recorded)
+    judgement = judge(None, run, None, stored)
     own = next(task.own_unit for task in judgement.tasks if task.name == "own")
     assert own is not None and own.value == pytest.approx(drop)
     kinds = {alarm.kind for alarm in judgement.alarms}

@@ -35,7 +35,7 @@ def drawn(sizes: dict[str, int], flips: float, rng: np.random.Generator) -> list
     for name, docs in sizes.items():
         lost, won, same = rng.multinomial(docs, [flips / 2, flips / 2, 1 - flips]).tolist()
         before, after = [1.0] * lost + [0.0] * (won + same), [0.0] * lost + [1.0] * won + [0.0] * same
-        drops.append(TaskPair(name, stats.paired_drop(before, after)))
+        drops.append(TaskPair(name, measured_drop=stats.paired_drop(before, after)))
     return drops
 
 
@@ -85,7 +85,9 @@ def test_the_plan_says_what_more_sampled_answers_do() -> None:
     right = np.where(rng.random(docs) < 0.5, 0.0644, 0.9356)  # of a doc: 2 p (1 - p) = 0.12
     for answers in (1, 4):
         drawn = [stats.paired_drop(*(rng.binomial(answers, right) / answers for _ in "ab")) for _ in range(draws)]
-        share = np.mean([decide_outcome([TaskPair("gsm8k", drop)], 0.013).outcome == "SHIP" for drop in drawn])
+        share = np.mean(
+            [decide_outcome([TaskPair("gsm8k", measured_drop=drop)], 0.013).outcome == "SHIP" for drop in drawn]
+        )
         assert abs(share - chances[answers, answers]) < 0.03 + 3 * (0.5 / draws) ** 0.5
     assert chances[1, 1] < 0.75 < 0.9 < chances[4, 4]
 
@@ -94,7 +96,7 @@ def test_weak_points_are_a_sentence_each() -> None:
     assert list(describe_weak_points(plan_tasks(plan_of({"a": 20000, "b": 20000}), whole=False))) == []
     sentences = list(describe_weak_points(plan_tasks(plan_of(SIZES), whole=False)))
     assert [sentence.partition(":")[0] for sentence in sentences] == [
-        "even an identical copy ships in at most 85 % of runs at margin 1 (assumed",
+        "at margin 1 an identical copy ships in at most 85 % of runs",
         "in a single task, an identical copy is rarely within margin",
         "the interval of a small task reaches the cap of 5 points and keeps an identical copy from SHIP",
     ]

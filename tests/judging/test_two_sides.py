@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 from runs import TIME, entry, manifest, read_lines, write_lines, write_run
+from stored import stored
 
 from meta_eval.harness.doc_results import ResultsError
 from meta_eval.harness.lm_eval_run import read_run
 from meta_eval.judge.decide import Decision
 from meta_eval.judge.gate import Gate
-from meta_eval.judge.runs import compare_runs, decide_run
-from meta_eval.pack.baseline import Baseline
+from meta_eval.judge.runs import judge
 
 LONG = "I add the pens of both boxes. The answer is A."
 
@@ -36,7 +36,7 @@ def say(folder: Path, text: str | None, *, docs: Sequence[int] = (), **fields: A
 
 
 def compared(tmp_path: Path, *, gate: Gate | None = None) -> Decision:
-    return compare_runs(read_run([tmp_path / "A"]), read_run([tmp_path / "B"]), gate=gate).decision
+    return judge(read_run([tmp_path / "A"]), read_run([tmp_path / "B"]), gate=gate).decision
 
 
 def versions(number: object, lm_eval: str = "0.4.13") -> dict[str, Any]:
@@ -117,7 +117,7 @@ def test_grading_again_is_advised_where_the_answers_can_be_graded(
         task = run.tasks["meta_some"]
         task = replace(task, provenance=replace(task.provenance, harness=harness))
         runs.append(replace(run, tasks={"meta_some": task}))
-    (alarm,) = (alarm for alarm in compare_runs(*runs).alarms if alarm.kind == "graded differently")
+    (alarm,) = (alarm for alarm in judge(*runs).alarms if alarm.kind == "graded differently")
     assert ("--regrade" in alarm.hint) is advised
 
 
@@ -206,8 +206,8 @@ def test_tasks_of_which_the_same_is_suspected_are_said_together(tmp_path: Path) 
 def test_a_baseline_that_graded_the_same_text_otherwise_is_said_first(tmp_path: Path) -> None:
     run = read_run([say(write_run(tmp_path, right(120, 200)), LONG)])
     base = read_run([say(write_run(tmp_path / "base", right(130, 200)), LONG)])
-    stored = Baseline({"meta_some": (base.tasks["meta_some"].docs,)}, {}, lm_eval={"meta_some": "0.4.12"})
-    decision = decide_run(run, manifest(meta_some=entry(200)), stored).decision
+    kept = stored({"meta_some": base.tasks["meta_some"].docs}, lm_eval="0.4.12")
+    decision = judge(None, run, manifest(meta_some=entry(200)), kept).decision
     assert (decision.tasks[0].drop.value, decision.invalid) == (0.0, False)
     assert decision.caveats[0].endswith("drop of the scores is 5.0; lm-eval 0.4.12 in the baseline, 0.4.13 in the run)")
 
@@ -219,7 +219,7 @@ def test_answers_of_several_runs_are_compared_with_each_of_the_other_side(tmp_pa
             text = LONG if (side, number) in (("A", 0), ("B", 1)) else f"{side}{number}"
             say(write_run(tmp_path / side / str(number), verdicts, time=TIME.replace("03-04", f"03-0{number}")), text)
         runs.append(read_run([tmp_path / side], repeats=True))
-    decision = compare_runs(*runs).decision
+    decision = judge(*runs).decision
     assert "10 of 200 docs" in decision.caveats[0]
 
 
@@ -277,7 +277,7 @@ def test_two_bos_on_both_sides_are_a_caveat_and_in_a_report_a_reason(tmp_path: P
     assert not decision.invalid and decision.caveats[0].startswith("BOS twice: meta_some in A, meta_some in B (90 of")
     run = read_run([tmp_path / "A"])
     docs = tuple(replace(doc, answer_hash=None) for doc in run.tasks["meta_some"].docs)
-    alone = decide_run(run, manifest(meta_some=entry(90)), Baseline({"meta_some": (docs,)}, {})).decision
+    alone = judge(None, run, manifest(meta_some=entry(90)), stored({"meta_some": docs})).decision
     assert alone.invalid and alone.caveats[0].startswith("BOS twice: meta_some (90 of 90 prompts begin with <bos>")
 
 
@@ -287,7 +287,7 @@ def test_two_bos_on_both_sides_are_a_caveat_and_in_a_report_a_reason(tmp_path: P
 def test_the_same_texts_under_two_names_are_said(tmp_path: Path) -> None:
     for name in ("base", "lora"):
         say(write_run(tmp_path / name[0], right(60, 120), model_args={"pretrained": f"org/{name}"}), LONG)
-    decision = compare_runs(read_run([tmp_path / "b"]), read_run([tmp_path / "l"])).decision
+    decision = judge(read_run([tmp_path / "b"]), read_run([tmp_path / "l"])).decision
     assert decision.caveats == (
         "same answers: 120 of 120 answers are the same text, of org/base in A and org/lora in B: perhaps an adapter "
         "that was not loaded, or one model under two names",

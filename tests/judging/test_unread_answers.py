@@ -5,17 +5,20 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from marks import few
+from runs import entry, manifest
 from stock_runs import Row, make_choice, make_sample, read_stock_run
+from stored import stored
 
 from meta_eval.harness.lm_eval_run import Run
 from meta_eval.judge.decide import RunDecision
 from meta_eval.judge.gate import Gate
-from meta_eval.judge.runs import compare_runs
+from meta_eval.judge.runs import judge
 
 BAD = "likelihoods that are no numbers"
 
@@ -63,22 +66,20 @@ def choices(folder: Path, bad: list[Any], count: int) -> Run:
 @pytest.mark.parametrize("side", ["A", "B"])
 def test_likelihoods_that_are_no_numbers_forbid_ship(tmp_path: Path, bad: list[Any], side: str) -> None:
     runs = [choices(tmp_path / name, bad, 2 if name == side else 0) for name in "AB"]
-    judgement = compare_runs(*runs, gate=Gate(margin=5.0))
+    judgement = judge(*runs, gate=Gate(margin=5.0))
     assert list_kinds(judgement) == [BAD]
     assert judgement.decision.reasons[0] == f"{BAD}: choices in {side} (2 of 200)"
     assert judgement.decision.outcome == "UNDECIDED"
 
 
 def test_fewer_than_one_in_a_hundred_are_said_and_forbid_nothing(tmp_path: Path) -> None:
-    judgement = compare_runs(
-        choices(tmp_path / "a", [], 0), choices(tmp_path / "b", ["nan", "nan"], 1), gate=Gate(margin=5.0)
-    )
+    judgement = judge(choices(tmp_path / "a", [], 0), choices(tmp_path / "b", ["nan", "nan"], 1), gate=Gate(margin=5.0))
     assert (list_kinds(judgement, veto=False), judgement.decision.outcome) == ([BAD], "SHIP")
 
 
 def test_the_gates_limit_of_empty_answers_counts_them(tmp_path: Path) -> None:
     runs = [choices(tmp_path / name, ["nan", "nan"], count) for name, count in (("a", 0), ("b", 1))]
-    judgement = compare_runs(*runs, gate=Gate(margin=5.0, limits={"empty": 0.4}))
+    judgement = judge(*runs, gate=Gate(margin=5.0, limits={"empty": 0.4}))
     assert "gate not met" in list_kinds(judgement, veto=True)
 
 
@@ -99,7 +100,7 @@ def test_rolling_likelihoods_that_are_no_numbers_forbid_ship(tmp_path: Path, bro
         read_stock_run(tmp_path / name, {"choices": shares, "text": rows(first)}, averages=averages)
         for name, first in (("a", -10.5), ("b", broken))
     ]
-    judgement = compare_runs(*runs, gate=Gate(margin=5.0))
+    judgement = judge(*runs, gate=Gate(margin=5.0))
     assert f"{BAD}: text in B (2 of 50)" in judgement.decision.reasons
     assert judgement.decision.outcome == "UNDECIDED"
 
@@ -118,7 +119,7 @@ def test_a_missing_text_is_an_empty_answer(tmp_path: Path, nothing: str | None) 
         )
         for name, empty in (("a", 0), ("b", 10))
     ]
-    judgement = compare_runs(*runs, gate=Gate(margin=5.0))
+    judgement = judge(*runs, gate=Gate(margin=5.0))
     assert any(reason.startswith("empty answers: gsm8k in B (10 of 100)") for reason in judgement.decision.reasons)
     assert judgement.decision.outcome == "UNDECIDED"
 
@@ -146,7 +147,7 @@ def extracted(
 
 @pytest.mark.parametrize("value", few(["[invalid]", None, "", "  ", ["[invalid]"]], 2))
 def test_nothing_extracted_by_a_stock_filter_forbids_ship(tmp_path: Path, value: Any) -> None:
-    judgement = compare_runs(extracted(tmp_path / "a", 0, value), extracted(tmp_path / "b", 60, value))
+    judgement = judge(extracted(tmp_path / "a", 0, value), extracted(tmp_path / "b", 60, value))
     assert list_kinds(judgement, veto=True) == [NOTHING]
     assert judgement.decision.outcome == "UNDECIDED"
     assert f"{NOTHING}: gsm8k in B (60 of 200)" in judgement.decision.reasons
@@ -155,7 +156,7 @@ def test_nothing_extracted_by_a_stock_filter_forbids_ship(tmp_path: Path, value:
 @pytest.mark.parametrize("count", [0, 60])
 def test_what_the_baseline_reads_as_seldom_is_no_fault(tmp_path: Path, count: int) -> None:
     runs = [extracted(tmp_path / name, count, "[invalid]") for name in "ab"]
-    assert compare_runs(*runs, gate=Gate(margin=5.0)).decision.outcome == "SHIP"
+    assert judge(*runs, gate=Gate(margin=5.0)).decision.outcome == "SHIP"
 
 
 @pytest.mark.parametrize(
@@ -171,7 +172,7 @@ def test_what_the_baseline_reads_as_seldom_is_no_fault(tmp_path: Path, count: in
 def test_an_answer_that_is_graded_whole_is_not_unread(
     tmp_path: Path, text: str, value: Any, parts: dict[str, Any]
 ) -> None:
-    judgement = compare_runs(
+    judgement = judge(
         *(
             extracted(tmp_path / name, count, value, right=200, text=text, **parts)
             for name, count in (("a", 0), ("b", 180))
@@ -194,7 +195,7 @@ def test_a_filter_that_is_not_the_verdicts_raises_nothing(tmp_path: Path) -> Non
         ]
         return read_stock_run(folder, {"gsm8k": rows})
 
-    assert list_kinds(compare_runs(both(tmp_path / "a", 0), both(tmp_path / "b", 60))) == []
+    assert list_kinds(judge(both(tmp_path / "a", 0), both(tmp_path / "b", 60))) == []
 
 
 @pytest.mark.parametrize(
@@ -206,7 +207,7 @@ def test_the_decision_says_how_much_of_a_drop_was_not_read(tmp_path: Path, docs:
         extracted(tmp_path / "a", 0, "[invalid]", right=docs, docs=docs),
         extracted(tmp_path / "b", count, "[invalid]", right=85 * docs // 100 - count, docs=docs),
     ]
-    judgement = compare_runs(*runs, gate=Gate(margin=5.0))
+    judgement = judge(*runs, gate=Gate(margin=5.0))
     unread = 100 * count / docs
     note = (
         f"{NOT_READ}: gsm8k ({count} of {docs:,} answers are not read, 0 of the baseline's; of the drop of "
@@ -235,34 +236,34 @@ def test_a_loss_behind_answers_that_the_baseline_lacks_does_not_ship(tmp_path: P
         return read_stock_run(folder, {"gsm8k": rows})
 
     a, b = run(tmp_path / "a", lambda number: number < 320, 80), run(tmp_path / "b", lambda number: number >= 40, 0)
-    judgement = compare_runs(a, b)
+    judgement = judge(a, b)
     kind = "not read" if text else "empty"
     assert judgement.decision.outcome == "UNDECIDED"
     assert judgement.decision.reasons[0] == (
         f"answers not read: gsm8k (0 of 400 answers are {kind}, 80 of the baseline's; of the drop of \u221210.0 points, "
         "\u221220.0 come from these answers; on the 320 other docs it lost 12.5)"
     )
-    assert compare_runs(b, b).decision.outcome == "SHIP"
+    assert judge(b, b).decision.outcome == "SHIP"
 
 
 def test_a_side_with_many_empty_answers_forbids_ship_whichever_it_is(tmp_path: Path) -> None:
     empty, full = (extracted(tmp_path / "gsm8k", 0, "", text=text, right=12) for text in ("", "I say 5"))
     for runs, side in (((empty, full), "A"), ((full, empty), "B")):
-        judgement = compare_runs(*runs, gate=Gate(margin=20.0))
+        judgement = judge(*runs, gate=Gate(margin=20.0))
         assert f"empty answers: gsm8k in {side} (12 of 200)" in judgement.decision.reasons
         assert judgement.decision.outcome == "UNDECIDED"
 
 
 def test_a_limit_of_the_gate_that_the_baseline_alone_exceeds_is_undecided(tmp_path: Path) -> None:
     runs = [extracted(tmp_path / name, count, None) for name, count in (("a", 12), ("b", 0))]
-    judgement = compare_runs(*runs, gate=Gate(margin=20.0, limits={"unextracted": 5}))
+    judgement = judge(*runs, gate=Gate(margin=20.0, limits={"unextracted": 5}))
     assert judgement.decision.outcome == "UNDECIDED"
     assert "gate not met: gsm8k in A (12 of 200 are answers in which nothing was found" in judgement.decision.reasons[0]
 
 
 def test_the_gates_limit_of_unextracted_answers_uses_the_same_definition(tmp_path: Path) -> None:
     runs = [extracted(tmp_path / name, count, None) for name, count in (("a", 0), ("b", 12))]
-    judgement = compare_runs(*runs, gate=Gate(margin=1.0, limits={"unextracted": 5}))
+    judgement = judge(*runs, gate=Gate(margin=1.0, limits={"unextracted": 5}))
     assert judgement.decision.outcome == "DON'T SHIP"
     assert "12 of 200 are answers in which nothing was found" in " ".join(judgement.decision.reasons)
 
@@ -271,7 +272,7 @@ def test_samples_are_flagged_by_the_same_definition(tmp_path: Path) -> None:
     from meta_eval.reports.samples import read_shown_samples
 
     runs = [extracted(tmp_path / name, count, "[invalid]") for name, count in (("a", 0), ("b", 12))]
-    samples = list(read_shown_samples(compare_runs(*runs).tasks))
+    samples = list(read_shown_samples(judge(*runs).tasks))
     assert sum("unextracted" in sample.answers[1].flags for sample in samples) == 12
     assert {sample.answers[1].extracted for sample in samples} == {"5", None}
 
@@ -312,7 +313,7 @@ def test_filters_of_several_tasks_share_one_error_rate(tmp_path: Path, tasks: in
             ]
         return read_stock_run(folder, rows)
 
-    judgement = compare_runs(write(tmp_path / "a", set(), set()), write(tmp_path / "b", set(range(12)), {250, 251}))
+    judgement = judge(write(tmp_path / "a", set(), set()), write(tmp_path / "b", set(range(12)), {250, 251}))
     assert ("filters disagree" in list_kinds(judgement)) == disagree
 
 
@@ -337,7 +338,7 @@ def test_many_tasks_of_which_answers_were_not_read_are_one_clause(tmp_path: Path
         }  # fmt: skip
         return read_stock_run(folder, rows)
 
-    judgement = compare_runs(
+    judgement = judge(
         run(tmp_path / "a", is_candidate=False), run(tmp_path / "b", is_candidate=True), gate=Gate(margin=2.0)
     )
     reasons = [reason for reason in judgement.decision.reasons if NOT_READ in reason]
@@ -345,3 +346,18 @@ def test_many_tasks_of_which_answers_were_not_read_are_one_clause(tmp_path: Path
     (alarm,) = (alarm for alarm in judgement.alarms if alarm.kind == NOT_READ)
     counted = [re.findall(r"\d+ of 50 answers", occurrence.note or "") for occurrence in alarm.tasks]
     assert counted == [[f"{12 + task} of 50 answers"] for task in range(tasks)]
+
+
+def test_beside_a_pack_no_limit_of_tokens_is_another(tmp_path: Path) -> None:
+    """What verify stored names no limit: answers were recorded under the settings of the pack."""
+    baseline, candidate = (
+        extracted(tmp_path / "a", 0, "[invalid]"),
+        extracted(tmp_path / "b", 60, "[invalid]", right=140),
+    )
+    (task,) = candidate.tasks.values()
+    asked = replace(task, provenance=replace(task.provenance, decoding={"max_gen_toks": 2048}))
+    recorded = entry(200, primary_metric="exact_match,strict", filters=("strict",))
+    docs = {name: of.docs for name, of in baseline.tasks.items()}
+    judgement = judge(None, replace(candidate, tasks={"gsm8k": asked}), manifest(gsm8k=recorded), stored(docs))
+    (note,) = (each.note or "" for alarm in judgement.alarms if alarm.kind == NOT_READ for each in alarm.tasks)
+    assert "docs it" in note and "shorter ones" not in note

@@ -26,6 +26,7 @@ from meta_eval.pack.records import format_registry
 from meta_eval.pack.records.format import Place, Reading, Record, RecordFormat
 from meta_eval.pack.records.lm_eval_format import LmEvalFormat
 from meta_eval.pack.records.log_record import TextRecord
+from meta_eval.pack.records.record_runs import read_any_run
 from meta_eval.pack.records.recorded_docs import record_answer
 from meta_eval.reports.samples import read_shown_samples
 
@@ -44,7 +45,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         def load(self) -> Any:
             return module.CsvFormat
 
-    points = {format_registry.ENTRY_POINTS: [Point("csv", "csv_record:CsvFormat", format_registry.ENTRY_POINTS)]}
+    points = {format_registry.FORMATS_GROUP: [Point("csv", "csv_record:CsvFormat", format_registry.FORMATS_GROUP)]}
     read = extensions.entry_points
     monkeypatch.setattr(extensions, "entry_points", lambda group: [*read(group=group), *points.get(group, [])])
     monkeypatch.setattr(extensions, "_LOADED", {})
@@ -127,12 +128,13 @@ def test_the_answers_of_such_runs_are_shown(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("installed")
-def test_only_the_chosen_tasks_of_such_a_run_are_read(tmp_path: Path) -> None:
+def test_only_the_chosen_tasks_of_such_a_run_are_read_and_a_damaged_one_does_not_stop_them(tmp_path: Path) -> None:
     run = write(tmp_path / "run", "sums", ANSWERS)
     (run / "broken.csv").write_text("prompt,answer,gold,right\n,,,\n", encoding="utf-8")
     assert [task.name for task in compare(run, run, tasks=["sums"]).tasks] == ["sums"]
-    with pytest.raises(UserError, match="broken: doc 0: has no prompt|broken, doc 0: has no prompt"):
-        compare(run, run)
+    found = read_any_run([run])
+    assert ([*found.tasks], [*found.faults]) == (["sums"], ["broken"])
+    assert "broken, doc 0: has no prompt" in found.faults["broken"]
 
 
 @pytest.mark.usefixtures("installed")
@@ -192,7 +194,7 @@ def _offer_alone(monkeypatch: pytest.MonkeyPatch, points: list[EntryPoint]) -> N
     monkeypatch.setattr(
         extensions,
         "entry_points",
-        lambda group: points if group == format_registry.ENTRY_POINTS else read(group=group),
+        lambda group: points if group == format_registry.FORMATS_GROUP else read(group=group),
     )
 
 
@@ -215,7 +217,7 @@ def test_the_surest_format_reads_a_place_whatever_its_name(
         def load(self) -> Any:
             return formats[self.name]
 
-    points = [Point(name, f"{name}:F", format_registry.ENTRY_POINTS) for name in formats]
+    points = [Point(name, f"{name}:F", format_registry.FORMATS_GROUP) for name in formats]
     _offer_alone(monkeypatch, points)
     monkeypatch.setattr(extensions, "_LOADED", {})
     with pytest.raises(UserError, match=message):
@@ -223,7 +225,7 @@ def test_the_surest_format_reads_a_place_whatever_its_name(
 
 
 def test_a_format_whose_module_is_missing_stops_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    group = format_registry.ENTRY_POINTS
+    group = format_registry.FORMATS_GROUP
     _offer_alone(monkeypatch, [EntryPoint("gone", "no_such_package.formats:F", group)])
     run = shutil.copytree(REPOSITORY / "tests/data/lm_eval_outputs/0.4.13", tmp_path / "run")
     with noted() as notes:
@@ -241,11 +243,8 @@ def test_an_id_of_the_hub_that_no_format_reads_is_said(tmp_path: Path, monkeypat
 
 
 @pytest.mark.parametrize("of", [*format_registry.list_formats()], ids=lambda of: str(of.name))
-def test_the_page_of_a_format_names_what_is_compared(of: RecordFormat) -> None:
-    parts = type(of).__module__.split(".")
-    pages = REPOSITORY / "docs" / ("plugins" if parts[1] == "plugins" else "method")
-    folder = pages / parts[2] if parts[1] == "plugins" else pages
-    text = "".join(page.read_text(encoding="utf-8") for page in sorted(folder.glob("*.md")))
+def test_a_page_names_what_is_compared_of_a_format(of: RecordFormat) -> None:
+    text = (REPOSITORY / "docs/guides/harnesses.md").read_text(encoding="utf-8")
     assert [name for name in (*of.settings, *of.grader_settings) if f"`{name}`" not in text] == []
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from foreign_logs import refuse
 from forked import started
+from growth import check_growth
 from hostile_logs import UNITS, WRITERS
 from marks import few, thorough
 
@@ -18,25 +17,17 @@ HARNESSES = [
 ]
 
 
-def measure(read: Callable[[], Any]) -> float:
-    began = time.process_time()
-    read()
-    return time.process_time() - began
-
-
 @pytest.mark.parametrize("name", HARNESSES)
 def test_four_times_as_long_texts_take_no_eight_times_as_long(name: str, tmp_path: Path) -> None:
     runs = [WRITERS[name](tmp_path / str(size), [(unit * size)[:size] for unit in UNITS]) for size in (5_000, 20_000)]
-    short, long = (measure(lambda run=run: refuse(run)) for run in runs)
-    assert long < 8 * max(short, 0.03)
+    check_growth(*(partial(refuse, run) for run in runs), at_most=8)
 
 
 @thorough
 @pytest.mark.parametrize("name", HARNESSES)
 def test_four_times_as_many_docs_take_no_seven_times_as_long(name: str, tmp_path: Path) -> None:
     runs = [WRITERS[name](tmp_path / str(count), [f"{n}" for n in range(count)]) for count in (3_000, 12_000)]
-    few_docs, many_docs = (measure(lambda run=run: refuse(run)) for run in runs)
-    assert many_docs < 7 * max(few_docs, 0.03)
+    check_growth(*(partial(refuse, run) for run in runs), at_most=7)
 
 
 @pytest.mark.parametrize("name", few(HARNESSES, 3))

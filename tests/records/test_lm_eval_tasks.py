@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 from command import cli
@@ -80,6 +81,201 @@ def test_the_verdict_is_a_mean_over_docs_where_there_is_one(tmp_path: Path) -> N
     assert read_manifest(pack).tasks["own"].primary_metric == "acc,none"
 
 
+def prepare_own_questions(
+    folder: Path, content: bytes | None, grader: str = "quiz.grade", data: str = "json", more: str = ""
+) -> CompletedProcess[str]:
+    """Write a task of own questions, and prepare it."""
+    (folder / "my_tasks").mkdir()
+    if content is not None:
+        (folder / f"my_tasks/questions.{data}").write_bytes(content)
+    (folder / "my_tasks/quiz.py").write_text("def grade(doc, results):\n    return {'found': 1.0}\n", encoding="utf-8")
+    lines = (
+        f"task: my_quiz\ndataset_path: {data}\n"
+        f"dataset_kwargs: {{data_files: {{test: my_tasks/questions.{data}}}}}\n"
+        "test_split: test\noutput_type: generate_until\ndoc_to_text: '{{question}}'\ndoc_to_target: '{{answer}}'\n"
+        f"process_results: !function {grader}\nmetric_list: [{{metric: found, aggregation: mean}}]\n"
+    ).splitlines()
+    replaced = {line.partition(":")[0] for line in more.splitlines()}
+    kept = [line for line in lines if line.partition(":")[0] not in replaced]
+    (folder / "my_tasks/my_quiz.yaml").write_text("\n".join([*kept, more]), encoding="utf-8")
+    keys = {"model_name": "m", "evals_dataset": "lm-eval", "template_dir": "./my_tasks", "tasks": "my_quiz"}
+    (folder / "eval_config.yaml").write_text(json.dumps({**keys, "max_model_len": 1024}), encoding="utf-8")
+    return cli("prepare", cwd=folder)
+
+
+def own_questions(folder: Path, content: bytes | None, grader: str = "quiz.grade", data: str = "json") -> str:
+    """Prepare a task of own questions, and give the one line that prepare says of it."""
+    done = prepare_own_questions(folder, content, grader, data)
+    assert done.returncode == 2
+    assert str(folder) not in done.stdout + done.stderr
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("error")]
+    return line
+
+
+GOOD = b'{"question": "x", "answer": "y"}\n'
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (GOOD * 2 + b'{"question": "x"\n', "questions.json:3: is not JSON: unexpected end of data, at column"),
+        (
+            GOOD + b'\n{"question": "\\ud800", "answer": "x"}\n',
+            "questions.json:3: is not JSON: no low surrogate in string",
+        ),
+        (GOOD + b"5\n", "questions.json:2: is JSON, but not an object"),
+        (b'[\n{"question": "x"},\n{"question"}]\n', "questions.json:3: is not JSON"),
+        ((GOOD * 2).decode().encode("utf-16"), "questions.json: cannot be read: it is UTF-16 and not UTF-8"),
+        (b"", "questions.json: is empty"),
+        (b"\n", "questions.json: is empty"),
+        (
+            None,
+            "questions.json: cannot be read: there is no such file. Correct data_files of the task: a path counts from",
+        ),
+        (
+            GOOD + b"\xff\n",
+            "questions.json: cannot be read: byte 33 is not UTF-8. Write one JSON object a line, as UTF-8",
+        ),
+    ],
+)
+def test_questions_that_cannot_be_loaded_are_named_by_file_and_line(
+    content: bytes | None, message: str, tmp_path: Path
+) -> None:
+    assert own_questions(tmp_path, content).startswith(f"error: my_tasks/{message}")
+
+
+def test_questions_that_are_there_twice_are_counted_and_the_first_is_named(tmp_path: Path) -> None:
+    other = b'{"question": "z", "answer": "y"}\n'
+    done = prepare_own_questions(tmp_path, GOOD + other + GOOD * 2)
+    assert done.returncode == 0
+    said = "my_quiz: 2 docs ask what an earlier one does, and all count in the score; the first: doc 2, as doc 0"
+    assert said in " ".join(done.stderr.split())
+    assert read_manifest(tmp_path / "work_dir").tasks["my_quiz"].warnings == {"duplicate_prompts": 2}
+
+
+def test_a_question_with_two_right_answers_is_refused(tmp_path: Path) -> None:
+    told = own_questions(tmp_path, GOOD * 2 + b'{"question": "x", "answer": "z"}\n')
+    expected = "docs 0 and 2 (from 0) ask the same, 'x', and their right answers differ: 'y' and 'z'"
+    assert told.startswith(f"error: my_tasks/questions.json: {expected}")
+
+
+EXACT = "process_results: null\nmetric_list: [{metric: exact_match, aggregation: mean}]\n"
+CHOICES = (
+    "process_results: null\nmetric_list: [{metric: acc, aggregation: mean}]\noutput_type: multiple_choice\n"
+    "doc_to_choice: '{{choices}}'\n"
+)
+
+
+def own_docs(folder: Path, *docs: dict[str, object], more: str = EXACT) -> str:
+    """Prepare a task of a good question and others, and give what prepare says."""
+    good = {"question": "q", "answer": "0", "choices": ["x", "y"]}
+    done = prepare_own_questions(folder, "".join(f"{json.dumps(doc)}\n" for doc in (good, *docs)).encode(), more=more)
+    assert (done.returncode, "Traceback" in done.stderr) in ((0, False), (2, False))
+    return " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("doc", "message"),
+    [
+        ({"question": "r"}, "doc 1 (from 0): doc_to_target gives 'None', because a value is missing or empty"),
+        ({"question": "r", "answer": " "}, "doc 1 (from 0): doc_to_target gives ' ', because"),
+        ({"question": None, "answer": "x"}, "doc 1 (from 0): doc_to_text gives 'None. Answer:', because"),
+        ({"question": "", "answer": "x"}, "doc 1 (from 0): doc_to_text gives '. Answer:', because"),
+    ],
+)
+def test_a_question_or_an_answer_that_is_missing_is_refused(
+    doc: dict[str, object], message: str, tmp_path: Path
+) -> None:
+    said = own_docs(tmp_path, doc, more=f"{EXACT}doc_to_text: '{{{{question}}}}. Answer:'\n")
+    assert f"error: my_tasks/questions.json: {message}" in said
+
+
+def test_a_missing_question_is_found_beside_its_choices(tmp_path: Path) -> None:
+    doc = {"question": None, "answer": "0", "choices": ["x", "y"]}
+    more = f"{CHOICES}doc_to_text: '{{{{question}}}} A. {{{{choices[0]}}}} B. {{{{choices[1]}}}}'\n"
+    assert "doc 1 (from 0): doc_to_text gives 'None A. x B. y', because" in own_docs(tmp_path, doc, more=more)
+
+
+def test_an_optional_part_of_a_prompt_may_be_missing(tmp_path: Path) -> None:
+    doc = {"question": "r", "answer": "x", "hint": "h"}
+    said = own_docs(tmp_path, doc, more=f"{EXACT}doc_to_text: '{{{{hint or \"\"}}}}{{{{question}}}}'\n")
+    assert "error" not in said
+
+
+@pytest.mark.parametrize(
+    ("answer", "choices", "message"),
+    [
+        ("A", ["x", "y"], "the right answer 'A' is not among the 2 choices, so every answer would be wrong"),
+        ("2", ["x", "y"], "the right answer 2 is not among"),
+        ("-1", ["x", "y"], "the right answer '-1' is not among"),
+        (None, ["x", "y"], "doc_to_target gives 'None'"),
+        ("0", [], "has the choices []"),
+        ("0", ["x"], "has the choices ['x']"),
+        ("0", ["x", " "], "has the choices ['x', ' ']"),
+        ("0", None, "has the choices []"),
+    ],
+)
+def test_a_choice_that_cannot_be_graded_is_refused(
+    answer: str | None, choices: list[str] | None, message: str, tmp_path: Path
+) -> None:
+    said = own_docs(tmp_path, {"question": "r", "answer": answer, "choices": choices}, more=CHOICES)
+    assert "error: my_tasks/questions.json: doc 1 (from 0)" in said
+    assert message in said
+
+
+def test_a_doc_without_choices_is_refused_where_a_function_grades_it(tmp_path: Path) -> None:
+    more = "output_type: multiple_choice\ndoc_to_choice: '{{choices}}'\n"
+    said = own_docs(tmp_path, {"question": "r", "answer": "0", "choices": []}, more=more)
+    assert "my_quiz, doc 1: has no choices" in said
+
+
+def test_choices_that_can_be_graded_are_prepared(tmp_path: Path) -> None:
+    docs = [{"question": f"r{answer}", "answer": answer, "choices": ["x", "y"]} for answer in ("1", "y", "[0, 1]")]
+    assert "error" not in own_docs(tmp_path, *docs, more=CHOICES)
+
+
+def test_a_target_that_cannot_be_rendered_is_refused(tmp_path: Path) -> None:
+    assert "UndefinedError: 'nothing' is undefined" in own_docs(tmp_path, more="doc_to_target: '{{nothing}}'\n")
+
+
+def test_an_aggregation_that_lm_eval_lacks_is_refused(tmp_path: Path) -> None:
+    said = own_docs(tmp_path, more="metric_list: [{metric: found, aggregation: meen}]\n")
+    assert "my_tasks/my_quiz.yaml: metric_list.0.aggregation: unknown to lm-eval: 'meen'" in said
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"question,answer\nx,y\nx,y,z\n", "Expected 2 fields in line 3, saw 3"), (None, "'my_tasks/questions.csv'")],
+)
+def test_of_other_questions_what_their_reader_says_is_kept(content: bytes | None, message: str, tmp_path: Path) -> None:
+    assert message in own_questions(tmp_path, content, data="csv")
+
+
+@pytest.mark.parametrize(
+    ("grader", "message"),
+    [
+        ("quiz.grad", "my_quiz.yaml: process_results: my_tasks/quiz.py has no function 'grad'; did you mean 'grade'?"),
+        ("quizz.grade", "quizz.py: cannot be read: there is no such file; did you mean 'quiz.py'?"),
+    ],
+)
+def test_a_function_of_an_own_task_that_is_not_there_is_named(grader: str, message: str, tmp_path: Path) -> None:
+    assert own_questions(tmp_path, GOOD, grader).startswith(f"error: my_tasks/{message}")
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ('num_fewshot: "2"', "num_fewshot: '2' is not a number of examples. Write it without quotes"),
+        ('generation_kwargs: {max_gen_toks: "64"}', "generation_kwargs.max_gen_toks: '64' is not a number of tokens"),
+        ("generation_kwargs: {temperature: hot}", "generation_kwargs.temperature: 'hot' is not a number"),
+    ],
+)
+def test_a_setting_of_an_own_task_that_is_no_number_is_named(setting: str, message: str, tmp_path: Path) -> None:
+    done = prepare_own_questions(tmp_path, GOOD, more=f"{setting}\n")
+    assert done.returncode == 2
+    assert f"my_quiz.yaml: {message}" in " ".join(done.stderr.split())
+
+
 def test_groups_are_those_of_lm_eval() -> None:
     tasks, groups = find_lm_eval_tasks(["mmlu@5", "ai2_arc"], TASKS)
     assert len(groups["mmlu"]) == 57
@@ -100,6 +296,20 @@ def test_groups_are_those_of_lm_eval() -> None:
 def test_what_is_no_task_is_named(tasks: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=message):
         prepare(tmp_path / "pack", tasks, evals_dataset="lm-eval", template_dir=str(TASKS))
+
+
+@pytest.mark.parametrize("dataset", ["lm-eval", "run"])
+def test_a_template_dir_that_is_not_there_is_named_where_a_task_is_unknown(
+    dataset: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    made = record_run(tmp_path_factory)
+    source = {"evals_dataset": dataset} if dataset == "lm-eval" else config_of(made)
+    keys = {**source, "model_name": "m", "template_dir": str(made / "taks")}
+    keys |= {"tasks": "my_quiz"} if dataset == "lm-eval" else {}
+    (tmp_path / "eval_config.yaml").write_text(json.dumps(keys), encoding="utf-8")
+    done = cli("prepare", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "taks: there is no such folder; did you mean 'tasks'?" in " ".join(done.stderr.split())
 
 
 def model_with_template(folder: Path) -> str:

@@ -399,8 +399,8 @@ def test_of_several_runs_none_is_guessed(old: Path) -> None:
     (results,) = old.rglob("results_*.json")
     time = results.stem.removeprefix("results_")
     for path in list(results.parent.iterdir()):
-        shutil.copy(path, path.with_name(path.name.replace(time, "2026-11-30T00-00-00.000000")))
-    with pytest.raises(UserError, match=f"2 runs of tiny_colours: {time}, 2026-11-30T00-00-00.000000.*evals_run"):
+        shutil.copy(path, path.with_name(path.name.replace(time, "2099-01-01T00-00-00.000000")))
+    with pytest.raises(UserError, match=f"2 runs of tiny_colours: {time}, 2099-01-01T00-00-00.000000.*evals_run"):
         tiny(old)
     record_of = read_manifest(tiny(old, evals_run=time)).tasks["tiny_sums"].record
     assert record_of is not None

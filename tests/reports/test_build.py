@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,13 @@ from forked import forked
 from marks import thorough
 from runs import TIME, digest, entry, manifest, published, write_group, write_run
 
+from meta_eval.api import compare
 from meta_eval.harness.doc_results import ResultsError
 from meta_eval.harness.lm_eval_run import read_run
-from meta_eval.judge.runs import compare_runs, decide_run
+from meta_eval.judge.runs import judge
 from meta_eval.pack.manifest import Manifest
 from meta_eval.reports.document import ShownSample
-from meta_eval.reports.report import Report, build_report, build_report_of_two
+from meta_eval.reports.report import Report, build_report
 from meta_eval.reports.samples import read_shown_samples
 
 N = 200
@@ -30,12 +32,12 @@ def right(count: int, n: int = N) -> list[float]:
 
 def reported(folder: Path, verdicts: Sequence[float], pack: Manifest | None = None, **options: Any) -> Report:
     run = read_run([write_run(folder, verdicts, **options)])
-    return build_report(run, decide_run(run, pack), manifest=pack, pack=None)
+    return build_report(judge(None, run, pack), {"": run}, manifest=pack, pack=None)
 
 
 def shown(folder: Path, verdicts: Sequence[float], **options: Any) -> list[ShownSample]:
     run = read_run([write_run(folder, verdicts, **options)])
-    return list(read_shown_samples(decide_run(run, None).tasks))
+    return list(read_shown_samples(judge(None, run, None).tasks))
 
 
 def write_pack(folder: Path, pack: Manifest) -> Path:
@@ -95,7 +97,7 @@ def test_flips_and_subtasks_are_counted_against_meta(tmp_path: Path) -> None:
 def test_a_comparison_says_what_changed_and_what_is_in_one_run_only(tmp_path: Path) -> None:
     before = read_run([write_run(tmp_path / "a", right(130))])
     after = read_run([write_run(tmp_path / "b", right(112))])
-    report = build_report_of_two(compare_runs(before, after), before, after)
+    report = build_report(judge(before, after), {"A": before, "B": after})
     (task,) = report.tasks
     assert (report.decision.outcome, task.outcome) == ("DON'T SHIP", "worse")
     assert task.flips is not None and (task.flips.baseline_only, task.flips.candidate_only) == (18, 0)
@@ -116,12 +118,12 @@ def test_samples_show_no_verdict_of_metas_where_there_is_none(tmp_path: Path) ->
     folder = write_run(tmp_path, [1.0, 0.0], recorded=[True, True])
     run = read_run([folder])
     pack = manifest(meta_some=entry(2, is_correct_metric="other,strict-match"))
-    assert [sample.recorded_verdict for sample in read_shown_samples(decide_run(run, pack).tasks)] == [None, None]
-    assert [sample.recorded_verdict for sample in read_shown_samples(compare_runs(run, run, pack).tasks)] == [
+    assert [sample.recorded_verdict for sample in read_shown_samples(judge(None, run, pack).tasks)] == [None, None]
+    assert [sample.recorded_verdict for sample in read_shown_samples(judge(run, run, pack).tasks)] == [
         None,
         None,
     ]
-    assert [sample.recorded_verdict for sample in read_shown_samples(compare_runs(run, run).tasks)] == [1.0, 1.0]
+    assert [sample.recorded_verdict for sample in read_shown_samples(judge(run, run).tasks)] == [1.0, 1.0]
 
 
 def test_samples_of_a_shuffled_file_come_in_the_order_of_their_docs(tmp_path: Path) -> None:
@@ -158,36 +160,42 @@ def test_recorded_likelihoods_stand_beside_ours_and_have_no_length(tmp_path: Pat
     }
     doc = {"recorded_output": None, "continuations": [" A", " B"], "recorded_negative_log_likelihoods": [0.5, 3.0]}
     run = read_run([write_run(tmp_path, [1.0], line=line, doc=doc, results=False)])
-    (sample,) = read_shown_samples(decide_run(run, None).tasks, count_tokens=len)
+    (sample,) = read_shown_samples(judge(None, run, None).tasks, count_tokens=len)
     assert sample.recorded_text == "-0.5   A\n-3.0   B"
     assert (sample.answers[0].likelihoods, sample.answers[0].tokens, sample.recorded_tokens) == (True, None, None)
 
 
 def test_tokens_of_both_answers_are_counted_where_they_can_be(tmp_path: Path) -> None:
     run = read_run([write_run(tmp_path, [0.0])])
-    (counted,) = read_shown_samples(decide_run(run, None).tasks, count_tokens=lambda text: len(text.split()))
+    (counted,) = read_shown_samples(judge(None, run, None).tasks, count_tokens=lambda text: len(text.split()))
     assert (counted.answers[0].text, counted.answers[0].tokens, counted.recorded_tokens) == ("The answer is B.", 4, 4)
-    (unknown,) = read_shown_samples(decide_run(run, None).tasks)
+    (unknown,) = read_shown_samples(judge(None, run, None).tasks)
     assert (unknown.answers[0].tokens, unknown.recorded_tokens) == (None, None)
 
 
 def test_a_run_names_its_folder_as_seen_from_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = [read_run([write_run(tmp_path / name / "org__Some-Model", [1.0, 0.0])]) for name in ("bf16", "fp8")]
-    built = build_report_of_two(compare_runs(*runs), *runs)
+    built = build_report(judge(*runs), dict(zip("AB", runs, strict=True)))
     assert [run.folder for run in built.runs] == [str((tmp_path / name).resolve()) for name in ("bf16", "fp8")]
     monkeypatch.chdir(tmp_path)
-    assert [run.folder for run in build_report_of_two(compare_runs(*runs), *runs).runs] == ["bf16", "fp8"]
+    assert [run.folder for run in build_report(judge(*runs), dict(zip("AB", runs, strict=True))).runs] == [
+        "bf16",
+        "fp8",
+    ]
     assert [run["folder"] for run in built.to_json()["runs"]] == [run.folder for run in built.runs]
 
 
 def test_two_runs_of_one_name_are_told_apart_by_their_folders_or_files(tmp_path: Path) -> None:
     runs = [read_run([write_run(tmp_path / name / "out", [1.0, 0.0])]) for name in ("bf16", "fp8")]
-    assert build_report_of_two(compare_runs(*runs), *runs).title == "org/Some-Model: fp8/out (B) beside bf16/out (A)"
+    assert (
+        build_report(judge(*runs), dict(zip("AB", runs, strict=True))).title
+        == "org/Some-Model: fp8/out (B) beside bf16/out (A)"
+    )
     both = tmp_path / "both"
     write_run(both, [1.0, 0.0])
     write_run(both, [1.0, 0.0], time=TIME.replace("2026", "2027"))
     runs = [read_run([path]) for path in sorted(both.glob("results_*"))]
-    title = build_report_of_two(compare_runs(*runs), *runs).title
+    title = build_report(judge(*runs), dict(zip("AB", runs, strict=True))).title
     assert title == f"org/Some-Model: results_{TIME.replace('2026', '2027')}.json (B) beside results_{TIME}.json (A)"
 
 
@@ -216,7 +224,10 @@ def test_what_answers_cost_is_a_line_of_the_terminal(costs: tuple[float, ...], l
 def test_folders_that_share_nothing_are_named_by_their_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = [read_run([write_run(tmp_path / name / "out", [1.0, 0.0])]) for name in ("here/bf16", "fp8")]
     monkeypatch.chdir(tmp_path / "here")
-    assert build_report_of_two(compare_runs(*runs), *runs).title == "org/Some-Model: fp8/out (B) beside bf16/out (A)"
+    assert (
+        build_report(judge(*runs), dict(zip("AB", runs, strict=True))).title
+        == "org/Some-Model: fp8/out (B) beside bf16/out (A)"
+    )
 
 
 def test_the_question_of_a_dialog_is_its_last_turn(tmp_path: Path) -> None:
@@ -227,7 +238,7 @@ def test_the_question_of_a_dialog_is_its_last_turn(tmp_path: Path) -> None:
 def test_both_answers_of_two_runs_stand_in_one_sample(tmp_path: Path) -> None:
     before = read_run([write_run(tmp_path / "a", [1.0, 1.0])])
     after = read_run([write_run(tmp_path / "b", [1.0, 0.0], order=[1, 0])])
-    second = list(read_shown_samples(compare_runs(before, after).tasks))[1]
+    second = list(read_shown_samples(judge(before, after).tasks))[1]
     assert [(answer.verdict, answer.text, answer.metrics["exact_match,strict-match"]) for answer in second.answers] == [
         (1.0, "The answer is A.", 1.0),
         (0.0, "The answer is B.", 0.0),
@@ -236,7 +247,7 @@ def test_both_answers_of_two_runs_stand_in_one_sample(tmp_path: Path) -> None:
 
 def test_a_file_that_changed_meanwhile_is_refused(tmp_path: Path) -> None:
     run = read_run([write_run(tmp_path, [1.0, 0.0])])
-    judged = decide_run(run, None)
+    judged = judge(None, run, None)
     file = next(tmp_path.glob("samples_*"))
     file.write_bytes(file.read_bytes()[5:])
     with pytest.raises(ResultsError, match="has changed since it was read"):
@@ -341,6 +352,18 @@ def test_what_was_not_run_alike_is_no_repeat(tmp_path: Path, options: dict[str, 
         read_run([tmp_path / "out"], repeats=True)
 
 
+def test_a_copy_under_another_date_is_the_same_run(tmp_path: Path) -> None:
+    for name, second in (("a", 1), ("b", 2), ("c", 2)):
+        write_run(tmp_path / "out" / name, right(60 + second, 100), time=f"2026-01-02T03-04-0{second}")
+    for file in [*(tmp_path / "out" / "b").iterdir()]:
+        (tmp_path / "out" / "c" / file.name).unlink()
+        shutil.copy(file, tmp_path / "out" / "c" / file.name.replace("T03-04-02", "T03-04-07"))
+    with pytest.raises(ResultsError, match="the same run twice"):
+        read_run([tmp_path / "out"], repeats=True)
+    found = compare([tmp_path / "out" / "b"], [tmp_path / "out" / "c"])
+    assert "the same run twice" in [alarm.kind for alarm in found.alarms]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -348,6 +371,7 @@ def test_what_was_not_run_alike_is_no_repeat(tmp_path: Path, options: dict[str, 
         (("report", "out_"), "out_: there is no such file or folder; did you mean 'out'? Name a results folder"),
         (("report", "out", "--pack", "out"), "out: is not a pack"),
         (("report", "out", "--max-drop", "1", "--gate", "g.yaml"), "--gate and --max-drop are given together"),
+        (("report", "out", "--cap", "9", "--gate", "g.yaml"), "--cap and --gate are given together"),
         (("report", "out", "--max-drop", "-1"), "--max-drop"),
         (("report", "out", "--margin", "0"), "--margin: 0 is not a number of points above 0"),
         (("report", "out", "--html", "no/such/r.html"), "no/such/r.html: its folder does not exist"),

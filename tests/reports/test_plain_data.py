@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from meta_eval.base.plain_data import HIDDEN, make_plain, written
+from meta_eval.base.plain_data import NOT_WRITTEN, make_plain, written
 from meta_eval.stats import Interval
 
 
@@ -15,7 +15,7 @@ class Example:
     noise: str | None = field(
         default=None, metadata=written(lambda noise: {"noise": noise} if noise else {}, spread=True)
     )
-    read: object = field(default=print, metadata=HIDDEN)
+    read: object = field(default=print, metadata=NOT_WRITTEN)
 
     json_also: ClassVar = ("total", "json_rest")
 

@@ -18,9 +18,9 @@ from runs import TIME, write_run
 from small_model import write_tokenizer
 from tokenizers import Tokenizer
 
-from meta_eval.api import compare_texts as compare_texts_of_runs
+from meta_eval.api import compare_texts
 from meta_eval.ask.request import Request
-from meta_eval.judge.text_partings import TextPair, compare_texts
+from meta_eval.judge.text_partings import TextPair, compare_greedy_texts
 from meta_eval.judge.token_table import Forced
 from meta_eval.stats.first_divergence import median_interval
 
@@ -84,6 +84,22 @@ def test_equal_texts_are_the_same_and_need_no_engine(tmp_path: Path) -> None:
     assert (code, report["outcome"], report["reason"]) == (0, "same", "every text is identical")
     assert report["figures"][0]["identical_interval"]["upper"] == 1.0
     assert report["partings"] == []
+
+
+@pytest.mark.parametrize("is_copy", [False, True])
+def test_a_run_beside_itself_is_not_the_same_but_undecided(tmp_path: Path, is_copy: bool) -> None:
+    a, b = pair_of_runs(tmp_path, {})
+    (b / f"results_{TIME}.json").write_bytes((a / f"results_{TIME}.json").read_bytes())
+    code, report = compared(a, b if is_copy else a, "--gate", gate(tmp_path))
+    assert (code, report["outcome"]) == (3, "undecided")
+    assert report["reason"].startswith("the same run twice")
+
+
+def test_a_task_that_neither_run_has_is_unknown(tmp_path: Path) -> None:
+    a, b = pair_of_runs(tmp_path, {})
+    done = cli("compare", a, b, "--texts", "--tasks", "meta_sme")
+    assert done.returncode == 2
+    assert "--tasks: unknown task 'meta_sme'; did you mean 'meta_some'?" in done.stderr
 
 
 def test_texts_that_part_are_shown_where_they_part_and_without_a_table_nothing_is_decided(tmp_path: Path) -> None:
@@ -224,6 +240,16 @@ def test_what_is_left_out_is_said(tmp_path: Path) -> None:
     assert "t.parquet holds no text of A or B" in compared(a, b, "--tokens", path)[1]["notes"][1]
 
 
+def test_a_damaged_task_is_left_out_only_if_asked(tmp_path: Path) -> None:
+    a, b = pair_of_runs(tmp_path, {})
+    write_run(b / "two", [1.0], task="meta_two")
+    (b / "two" / f"samples_meta_two_{TIME}.jsonl").write_bytes(b"{")
+    done = cli("compare", "--texts", a, b)
+    assert done.returncode == 2 and f"samples_meta_two_{TIME}.jsonl" in (words := "".join(done.stderr.split()))
+    assert "With--skip-damaged,theothersarecompared" in words
+    assert any("meta_two" in note for note in compared(a, b, "--skip-damaged")[1]["notes"])
+
+
 def test_docs_with_several_answers_are_left_out_and_counted(tmp_path: Path) -> None:
     a, b = pair_of_runs(tmp_path, {3: "The answer is no."})
     for folder in (a, b):
@@ -232,7 +258,7 @@ def test_docs_with_several_answers_are_left_out_and_counted(tmp_path: Path) -> N
         for sample in samples[3:5]:
             sample["resps"] = [[WORDS, "Something else."]]
         path.write_text("".join(json.dumps(sample) + "\n" for sample in samples), encoding="utf-8")
-    found = compare_texts_of_runs(a, b)
+    found = compare_texts(a, b)
     assert (found.comparison.outcome, found.comparison.figures[0].docs) == ("same", 10)
     assert found.notes == tuple(
         f"meta_some: 2 docs of {side} with several answers left out; --texts compares single ones" for side in "AB"
@@ -246,13 +272,13 @@ TEXTS = st.lists(st.tuples(st.text("ab", max_size=5), st.text("ab", max_size=5))
 
 @given(TEXTS)
 def test_a_parting_is_the_first_difference(texts: list[tuple[str, str]]) -> None:
-    comparison = compare_texts([TextPair("t", doc, a, b) for doc, (a, b) in enumerate(texts)])
+    comparison = compare_greedy_texts([TextPair("t", doc, a, b) for doc, (a, b) in enumerate(texts)])
     partings = {parting.doc: parting for parting in comparison.partings}
     assert partings.keys() == {doc for doc, (a, b) in enumerate(texts) if a != b}
     for doc, parting in partings.items():
         a, b = texts[doc]
         assert a[: parting.at - 1] == b[: parting.at - 1] and a[: parting.at] != b[: parting.at]
-    mirrored = compare_texts([TextPair("t", doc, b, a) for doc, (a, b) in enumerate(texts)])
+    mirrored = compare_greedy_texts([TextPair("t", doc, b, a) for doc, (a, b) in enumerate(texts)])
     assert mirrored.figures == comparison.figures and mirrored.outcome == comparison.outcome
 
 

@@ -233,6 +233,15 @@ def test_markdown_gives_foreign_text_no_markup(text: str) -> None:
     assert re.sub(r"\\(?=[^\w\s])", "", shown) == visible(" ".join(text.split()))
 
 
+def test_no_name_is_markup_in_a_folded_part_of_markdown_either() -> None:
+    """Markdown takes the line of a summary as HTML, in which a backslash escapes nothing."""
+    report = make_comparison()
+    runs = (report.runs[0], dataclasses.replace(report.runs[1], model="<img src=x>&#64;me"))
+    shown = markdown.render(dataclasses.replace(report, runs=runs).document())
+    assert "&lt;img src=x&gt;&amp;#64;me" in (line := next(line for line in shown.splitlines() if "<summary>B" in line))
+    assert "<img" not in line
+
+
 # The hub's format
 
 
@@ -341,8 +350,10 @@ def test_every_view_has_the_scores_with_and_without_the_answers_that_were_cut(tm
         "1,324 of 1,324 answers cut. Score: 46.6 with them",
     )
     page = written(tmp_path, report)[1].text
-    for shown in (printed(report), markdown.render(report.document()), page):
+    for shown in (markdown.render(report.document()), page):
         assert all(words in " ".join(shown.split()) for words in sentences)
+    together = "Answers that are cut or empty: meta_mmlu_pro_instruct 31 of 12,032; meta_math_hard 1,324 of 1,324."
+    assert together in " ".join(printed(report).split())
     tree = report.to_json()["tasks"]
     assert tree[0]["cut"] == {"metric": cut.metric, "docs": 31, "of": 12032, "score": 0.466, "without": 0.4712,
                               "baseline": 0.473, "as_wrong": None, "baseline_docs": None, "more": None, "drop": None,
@@ -424,7 +435,8 @@ def test_the_same_report_makes_the_same_page(tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_finished_leaves_the_old_one(tmp_path: Path) -> None:
     path = tmp_path / "page.html"
-    path.write_text("old")
+    write_html(path, make_report(), make_samples(3, 100))
+    old = path.read_text()
 
     def samples() -> object:
         yield from make_samples(3, 100)
@@ -432,7 +444,7 @@ def test_a_file_that_cannot_be_finished_leaves_the_old_one(tmp_path: Path) -> No
 
     with pytest.raises(RuntimeError):
         write_html(path, make_report(), samples())  # type: ignore[arg-type]
-    assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("page.html", "old")]
+    assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("page.html", old)]
 
 
 def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:

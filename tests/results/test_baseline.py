@@ -15,12 +15,13 @@ import pytest
 from forked import started
 from golden import all_tasks, shipped
 from marks import few, thorough
-from packs import edit, edit_docs, prepare, read_docs, yaml_of
+from packs import edit, edit_docs, prepare, read_docs, reseal, yaml_of
 from runs import run_lm_eval
 from shared import whole_pack
 
 from meta_eval.ask.ask_options import RunOptions
-from meta_eval.harness.doc_results import FIGURES, DocFigure
+from meta_eval.base.hashing import hash_file
+from meta_eval.harness.doc_results import FIGURES, DocFigure, DocResult
 from meta_eval.harness.lm_eval_run import read_run
 from meta_eval.harness.replay import has_recorded_answer
 from meta_eval.harness.scores import compute_scores
@@ -72,6 +73,10 @@ def baseline(pack: Path) -> Baseline:
     return read_baseline(pack, read_manifest(pack))
 
 
+def find_docs(pack: Path) -> dict[str, tuple[DocResult, ...]]:
+    return {name: task.docs for name, task in baseline(pack).graded.tasks.items()}
+
+
 @pytest.mark.parametrize("task", GRADED)
 def test_the_baseline_scores_what_verify_scored(task: str, sample: Path, verified: Proof, whole: Baseline) -> None:
     scores_what_verify_scored(task, sample, verified, whole)
@@ -79,7 +84,7 @@ def test_the_baseline_scores_what_verify_scored(task: str, sample: Path, verifie
 
 def scores_what_verify_scored(task: str, pack: Path, proof: Proof, kept: Baseline) -> None:
     assert task not in kept.missing_reasons
-    docs = kept.regraded[task][0]
+    docs = kept.graded.tasks[task].docs
     report = proof.tasks[task]
     tallies = report.tallies
     assert tallies is not None
@@ -98,7 +103,7 @@ def scores_what_verify_scored(task: str, pack: Path, proof: Proof, kept: Baselin
 def test_the_baseline_is_read_as_a_run_of_the_same_answers_is(small_pack: Path, tmp_path: Path) -> None:
     run = read_run([run_lm_eval(small_pack, FEW.split(","), tmp_path)])
     assert {doc.cluster for doc in run.tasks["meta_squad"].docs} == {"0", "1"}
-    for task, (docs,) in baseline(small_pack).regraded.items():
+    for task, docs in find_docs(small_pack).items():
         ran = run.tasks[task].docs
         assert [(doc.doc_id, doc.question_hash, doc.subtask, doc.cluster) for doc in docs] == [
             (doc.doc_id, doc.question_hash, doc.subtask, doc.cluster) for doc in ran
@@ -123,7 +128,7 @@ def test_docs_without_a_recorded_answer_are_no_verdicts(pack: Path) -> None:
 
     edit_docs(pack, LETTERS, forget)
     verify(pack, tasks=[LETTERS])
-    assert [doc.doc_id for doc in baseline(pack).regraded[LETTERS][0]] == [0, 1, 2, *range(4, 15)]
+    assert [doc.doc_id for doc in baseline(pack).graded.tasks[LETTERS].docs] == [0, 1, 2, *range(4, 15)]
 
 
 def grader(pack: Path) -> None:
@@ -149,10 +154,10 @@ def rows(pack: Path) -> None:
 
 @pytest.mark.parametrize("change", [grader, module, gone, rows])
 def test_the_baseline_of_other_rows_or_graders_is_refused(change: Callable[[Path], None], pack: Path) -> None:
-    assert LETTERS in baseline(pack).regraded
+    assert LETTERS in baseline(pack).graded.tasks
     change(pack)
     kept = baseline(pack)
-    assert not kept.regraded
+    assert not kept.graded.tasks
     assert kept.missing_reasons[LETTERS] == f"the pack changed after verify: run `{_verify(pack)}`"
 
 
@@ -165,7 +170,10 @@ def test_a_baseline_without_a_figure_of_answers_is_made_again_before_a_run(
         file = find_baseline_file(pack, "meta_squad")
         head, *lines = file.read_text(encoding="utf-8").splitlines()
         known = {key: value for key, value in json.loads(head).items() if key != "fields"}
+        before = hash_file(file)
         file.write_text("\n".join([json.dumps(known), *lines, ""]), encoding="utf-8")
+        written = find_verify_folder(pack) / ".meta-eval.verify.sha256"
+        written.write_text(written.read_text().replace(before, hash_file(file)))
     else:
         assert baseline(pack).missing_reasons == {}
     for place in ("meta_eval.pack.baseline", "meta_eval.harness.doc_results"):
@@ -173,29 +181,36 @@ def test_a_baseline_without_a_figure_of_answers_is_made_again_before_a_run(
     reason = baseline(pack).missing_reasons["meta_squad"]
     assert reason == f"an earlier meta-eval made it, which knew less of answers: run `{_verify(pack)}`"
     refresh_baseline(pack, FEW.split(","), RunOptions())
-    assert all(doc.figures["characters"] > 0 for (docs,) in [baseline(pack).regraded["meta_squad"]] for doc in docs)
+    assert all(doc.figures["characters"] > 0 for doc in baseline(pack).graded.tasks["meta_squad"].docs)
     monkeypatch.undo()
     assert baseline(pack).missing_reasons == {}
 
 
 def test_the_baseline_outlives_a_move_and_the_same_prepare(small_pack: Path, pack: Path) -> None:
     prepare(pack, FEW, gpu_memory_utilization=0.8)
-    assert baseline(pack).regraded == baseline(small_pack).regraded
+    assert find_docs(pack) == find_docs(small_pack)
 
 
 def test_the_baseline_of_another_lm_eval_is_graded_again_before_a_run(
     pack: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert set(baseline(pack).lm_eval.values()) == {lm_eval.__version__}
+    assert {run.provenance.lm_eval for run in baseline(pack).graded.tasks.values()} == {lm_eval.__version__}
     monkeypatch.setattr("meta_eval.pack.baseline.find_installed_lm_eval", lambda: "0.4.11")
     verify(pack, tasks=["meta_squad"])
     kept = baseline(pack)
-    assert (kept.lm_eval["meta_squad"], kept.missing_reasons) == ("0.4.11", {})
+    assert (kept.graded.tasks["meta_squad"].provenance.lm_eval, kept.missing_reasons) == ("0.4.11", {})
     reason = read_baseline(pack, read_manifest(pack), lm_eval=lm_eval.__version__).missing_reasons["meta_squad"]
     assert reason == f"lm-eval 0.4.11 graded it, and {lm_eval.__version__} is installed: run `{_verify(pack)}`"
     monkeypatch.undo()
     refresh_baseline(pack, FEW.split(","), RunOptions())
-    assert baseline(pack).lm_eval["meta_squad"] == lm_eval.__version__
+    assert baseline(pack).graded.tasks["meta_squad"].provenance.lm_eval == lm_eval.__version__
+
+
+def test_verdicts_that_were_edited_are_no_baseline(pack: Path) -> None:
+    file = find_baseline_file(pack, "meta_squad")
+    file.write_text(file.read_text().replace("1.0", "0.0"))
+    reason = baseline(pack).missing_reasons["meta_squad"]
+    assert reason.endswith(f"was edited after verify wrote it: run `{_verify(pack)}`"), reason
 
 
 def test_a_pack_that_was_never_verified_says_so(pack: Path) -> None:
@@ -219,6 +234,7 @@ def test_docs_that_were_not_all_checked_are_no_baseline(pack: Path) -> None:
     (pack / "manifest.json").write_text(
         manifest.model_copy(update={"tasks": {**manifest.tasks, LETTERS: entry}}).to_json(), encoding="utf-8"
     )
+    reseal(pack)
     verify(pack, tasks=[LETTERS])
     assert (
         baseline(pack).missing_reasons[LETTERS] == "verify did not check all docs: 15 of the 16 docs that were prepared"
@@ -236,10 +252,10 @@ def test_tasks_that_run_code_ask_for_it_and_keep_what_they_have(tmp_path: Path) 
 
 
 def test_only_the_tasks_that_were_named_are_written_anew(pack: Path) -> None:
-    before = {task: find_baseline_file(pack, task).stat().st_ino for task in FEW.split(",")}
+    for task in FEW.split(","):
+        find_baseline_file(pack, task).unlink()
     verify(pack, tasks=[LETTERS])
-    after = {task: find_baseline_file(pack, task).stat().st_ino for task in FEW.split(",")}
-    assert {task for task in before if before[task] != after[task]} == {LETTERS}
+    assert {task for task in FEW.split(",") if find_baseline_file(pack, task).exists()} == {LETTERS}
 
 
 def test_a_run_that_is_graded_again_writes_none(pack: Path, tmp_path: Path) -> None:
@@ -307,5 +323,5 @@ def test_a_kill_leaves_whole_files(sample: Path, tmp_path: Path) -> None:
         running.kill()
         running.wait()
     kept = baseline(pack)
-    assert len(kept.regraded) >= 2
+    assert len(kept.graded.tasks) >= 2
     assert not any("damaged" in why for why in kept.missing_reasons.values())

@@ -157,7 +157,7 @@ def test_a_field_that_is_named_makes_clusters_in_report_compare_and_gate(tmp_pat
     ("named", "message"),
     [
         ("drop=pasage", r"no doc has the cluster field 'pasage'.*did you mean 'passage'\?.*Fields: by, id, passage"),
-        ("drop=by", "no doc has the cluster field 'by'"),
+        ("drop=by", "the cluster field 'by' holds nothing in any doc"),
         ("dorp=passage", "unknown task 'dorp'.*Tasks: drop"),
         ("passage", "not of the form TASK=FIELD"),
     ],
@@ -167,6 +167,13 @@ def test_a_field_or_task_that_is_not_there_is_one_message(tmp_path: Path, named:
     assert done.returncode == 2
     with pytest.raises(AssertionError, match=f"(?i){message}"):
         raise AssertionError(done.stderr)
+
+
+def test_a_task_that_a_gate_gives_a_field_and_no_run_has_is_named_with_the_gate(tmp_path: Path) -> None:
+    gate = tmp_path / "gate.yaml"
+    gate.write_text("cluster: {dorp: passage}\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"gate\.yaml: cluster: unknown task 'dorp'; did you mean 'drop'\?"):
+        report([passages(tmp_path / "a")], gate=gate)
 
 
 def test_a_task_is_named_once() -> None:
@@ -380,7 +387,7 @@ def test_verify_keeps_the_copies_in_a_pack_with_its_baseline(tmp_path: Path) -> 
     """What decides when a run stops knows of them: a question of the sample is there twice."""
     pack = prepare(tmp_path / "pack", "meta_mmlu_pretrain")
     verify(pack)
-    docs = read_baseline(pack, read_manifest(pack)).regraded["meta_mmlu_pretrain"][0]
+    docs = read_baseline(pack, read_manifest(pack)).graded.tasks["meta_mmlu_pretrain"].docs
     named = [doc for doc in docs if doc.cluster is not None]
     assert len(named) == 2
     assert len({(doc.cluster, doc.question_hash) for doc in named}) == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import random
 import re
 import shutil
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command import cli
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from packs import prepare
@@ -23,9 +25,9 @@ from meta_eval.base.errors import UserError
 from meta_eval.harness.doc_results import ResultsError
 from meta_eval.harness.lm_eval_run import Run, read_run
 from meta_eval.judge.gate import Gate, GateTask, read_gate
-from meta_eval.judge.runs import compare_runs, decide_run
+from meta_eval.judge.runs import judge
 from meta_eval.pack.config.config_loader import load_config
-from meta_eval.reports.report import build_report, build_report_of_two
+from meta_eval.reports.report import build_report
 from meta_eval.reports.samples import read_shown_samples
 
 OUTPUTS = REPOSITORY / "tests" / "data" / "lm_eval_outputs"
@@ -70,14 +72,14 @@ def everything(folder: Path, baseline: Run) -> None:
         except ResultsError as error:
             assert str(error)
             continue
-        judged = decide_run(run, None)
-        json.dumps(build_report(run, judged).to_json(), allow_nan=False)
+        judged = judge(None, run, None)
+        json.dumps(build_report(judged, {"": run}).to_json(), allow_nan=False)
         try:
             list(read_shown_samples(judged.tasks))
-            comparison = compare_runs(baseline, run)
+            comparison = judge(baseline, run)
         except UserError:
             continue
-        build_report_of_two(comparison, baseline, run)
+        build_report(comparison, {"A": baseline, "B": run})
 
 
 def files_of(folder: Path) -> list[Path]:
@@ -161,15 +163,40 @@ def test_nesting_of_any_depth(tmp_path: Path, depth: int, key: str) -> None:
     everything(path, baseline)
 
 
-def test_what_is_no_regular_file(tmp_path: Path) -> None:
-    import os
+@pytest.mark.parametrize("obstacle", [os.mkfifo, lambda path: path.symlink_to(path.name)])
+@pytest.mark.parametrize("which", ["samples", "results"])
+def test_what_is_no_regular_file(tmp_path: Path, which: str, obstacle: Callable[[Path], None]) -> None:
+    """It is damage, whether it is named or lies in a folder: its run is not compared without it."""
+    folder = write_run(tmp_path / "run", [1.0, 0.0])
+    (path,) = folder.glob(f"{which}_*")
+    path.unlink()
+    obstacle(path)
+    for place in (path, folder):
+        with pytest.raises(ResultsError, match="not a regular file|symbolic links|no such file") as caught:
+            read_run([place])
+        assert caught.value.hint or "no such file" in str(caught.value)
 
-    path = tmp_path / "samples_meta_some_2026-01-02T03-04-05.000006.jsonl"
-    os.mkfifo(path)
-    with pytest.raises(ResultsError, match="is not a regular file"):
-        read_run([path])
-    with pytest.raises(ResultsError, match="no lm_eval files found"):
-        read_run([tmp_path])
+
+def test_a_folder_in_place_of_samples_is_told(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", [1.0, 0.0])
+    (path,) = folder.glob("samples_*")
+    path.unlink()
+    path.mkdir()
+    assert f"has a folder {path.name} beside it, and no file of that name" in " ".join(read_run([folder]).notes)
+
+
+def test_results_without_a_score_of_a_task_with_samples_are_noted(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", [1.0, 0.0], extra={"results": {}})
+    assert "meta_some: " in (note := " ".join(read_run([folder]).notes)) and "has no score of it" in note
+
+
+def test_pages_name_what_lies_below_the_working_directory_without_a_path_of_this_machine(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", [1.0, 0.0])
+    write_run(tmp_path / "b", [1.0, 0.0], samples=False)
+    done = cli("compare", "a", "b", "--html", "o.html", "--markdown", "o.md", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    pages = (tmp_path / "o.html").read_text() + (tmp_path / "o.md").read_text()
+    assert "b/results_" in pages and str(tmp_path) not in pages
 
 
 # What became of a samples file, and whether nothing of it can be read.
@@ -220,7 +247,8 @@ def test_a_damaged_task_is_left_out_by_name_and_forbids_ship_until_it_is_left_ou
 def test_a_damaged_task_of_a_run_without_a_pack_is_named(tmp_path: Path) -> None:
     judged = report([some_tasks(tmp_path, "meta_b", how=lambda content: b"")])
     assert [task.name for task in judged.tasks] == ["meta_a", "meta_c"]
-    assert "left out: meta_b" in judged.summary
+    assert "left out" in judged.summary
+    assert [of.task for alarm in judged.alarms if alarm.kind == "left out" for of in alarm.tasks] == ["meta_b"]
 
 
 def test_where_no_task_is_left_the_first_error_ends_it(tmp_path: Path) -> None:
@@ -277,6 +305,19 @@ def test_a_folder_of_compressed_files_is_named_as_such(name: str, tmp_path: Path
         with pytest.raises(ResultsError, match="is compressed, and not read so"):
             report([place])
         with pytest.raises(UserError, match="is compressed, and not read so"):
+            prepare(tmp_path / "pack", "recorded", evals_dataset=str(place))
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [(b"", "it is empty"), (gzip.compress(b"{}"), "it is compressed (gzip)"), ("{}".encode("utf-16"), "it is UTF-16")],
+)
+def test_a_log_in_a_form_that_no_format_reads_is_named(content: bytes, words: str, tmp_path: Path) -> None:
+    (tmp_path / "log.json").write_bytes(content)
+    for place in (tmp_path, tmp_path / "log.json"):
+        with pytest.raises(ResultsError, match=re.escape(f"log.json: cannot be read: {words}")):
+            report([place])
+        with pytest.raises(UserError, match=re.escape(f"cannot be read: {words}")):
             prepare(tmp_path / "pack", "recorded", evals_dataset=str(place))
 
 

@@ -19,12 +19,12 @@ from meta_eval.harness.doc_results import DocResult, PerplexityParts, ResultsErr
 from meta_eval.harness.lm_eval_run import Run, read_run
 from meta_eval.harness.scores import compute_scores
 from meta_eval.judge.run_alarms import count_changed_prompts
-from meta_eval.judge.runs import compare_runs, decide_run
+from meta_eval.judge.runs import judge
 from meta_eval.pack.records.format import Place
 from meta_eval.pack.records.format_registry import find_format
 from meta_eval.pack.records.task_groups import ALL
 from meta_eval.reports import eval_results
-from meta_eval.reports.report import Report, build_report, build_report_of_two
+from meta_eval.reports.report import Report, build_report
 from meta_eval.reports.samples import read_shown_samples
 from meta_eval.reports.text import describe_averages
 from meta_eval.stats import Interval
@@ -55,7 +55,7 @@ def read(*paths: Path) -> Run:
 
 
 def report(run: Run) -> Report:
-    return build_report(run, decide_run(run, None))
+    return build_report(judge(None, run, None), {"": run})
 
 
 def results_of(folder: Path) -> Path:
@@ -123,7 +123,7 @@ def test_a_column_named_prompt_is_no_prompt_of_a_pack(output: Path) -> None:
 
 
 def test_a_doc_is_the_same_doc_in_every_version(output: Path) -> None:
-    comparison = compare_runs(read_whole(OUTPUTS / "0.4.13"), read_whole(output))
+    comparison = judge(read_whole(OUTPUTS / "0.4.13"), read_whole(output))
     assert [(task.name, task.docs) for task in comparison.tasks] == [
         ("tiny_choices", 6), ("tiny_colours", 2), ("tiny_free", 3), ("tiny_sums", 4), ("tiny_text", 2),
     ]  # fmt: skip
@@ -152,8 +152,8 @@ def test_samples_inside_the_results_file_are_read(output: Path, tmp_path: Path, 
     assert run.notes == ()
     for task, result in run.tasks.items():
         assert [plain(doc) for doc in result.docs] == [plain(doc) for doc in apart.tasks[task].docs]
-    assert len(list(read_shown_samples(decide_run(run, None).tasks))) == len(
-        list(read_shown_samples(decide_run(apart, None).tasks))
+    assert len(list(read_shown_samples(judge(None, run, None).tasks))) == len(
+        list(read_shown_samples(judge(None, apart, None).tasks))
     )
     place = Place(str(tmp_path), tmp_path)
     record_format = find_format(place)
@@ -317,9 +317,9 @@ def test_docs_that_were_chosen_by_number_are_whole_by_their_hash(tmp_path: Path)
 def test_the_total_of_another_run_is_not_shown(tmp_path: Path) -> None:
     folder = Path(shutil.copytree(OUTPUTS / "0.4.13", tmp_path / "out"))
     assert list(read(folder).groups) == ["tiny_choices"]
-    write_run(folder / "later", [1, 0], task="tiny_sums", time="2027-01-01T00-00-00")
+    write_run(folder / "later", [1, 0], task="tiny_sums", time="2099-01-01T00-00-00")
     run = read(folder)
-    assert run.tasks["tiny_sums"].time == "2027-01-01T00-00-00"
+    assert run.tasks["tiny_sums"].time == "2099-01-01T00-00-00"
     assert run.groups == {}
 
 
@@ -347,16 +347,16 @@ def recipe_run(folder: Path, verdicts: list[float], prompt: str) -> Path:
 def test_the_verdicts_that_the_recipe_carries_are_metas(tmp_path: Path) -> None:
     run = read(recipe_run(tmp_path, [1, 0, 0, 0], "p"))
     assert [doc.recorded_is_correct for doc in run.tasks["meta_some"].docs] == [True, False, True, False]
-    flips = decide_run(run, None).tasks[0].flips
+    flips = judge(None, run, None).tasks[0].flips
     assert flips is not None
     assert (flips.compared, flips.candidate_only, flips.baseline_only) == (4, 0, 1)
 
 
 def test_runs_that_differ_in_prompts_alone_have_their_docs_in_common(tmp_path: Path) -> None:
     runs = [read(recipe_run(tmp_path / name, [1, 0, 1, 1], name)) for name in ("five shots", "none")]
-    comparison = compare_runs(*runs)
+    comparison = judge(*runs)
     assert comparison.tasks[0].docs == 4
-    built = build_report_of_two(comparison, *runs)
+    built = build_report(comparison, dict(zip("AB", runs, strict=True)))
     assert "runs not alike: meta_some (4 of 4 docs had another prompt in B)" in built.decision.reasons
 
 
@@ -375,7 +375,7 @@ def test_docs_with_the_same_prompt_are_paired_before_others(tmp_path: Path) -> N
         path = folder / f"samples_meta_some_{TIME}.jsonl"
         path.write_text("".join(json.dumps(line) + "\n" for line in twins(prompts)), encoding="utf-8")
         runs.append(read(folder))
-    source = compare_runs(*runs).tasks[0].source
+    source = judge(*runs).tasks[0].source
     assert source is not None
     assert [(a.doc_id, b.doc_id) for a, b in source.docs] == [(0, 2), (1, 0), (2, 1)]
 
@@ -385,7 +385,7 @@ def test_changed_prompts_are_not_called_metas_own(tmp_path: Path) -> None:
     run = read(write_run(tmp_path, [1] * 1319, line={"arguments": arguments}))
     assert count_changed_prompts(run.tasks["meta_some"].docs) == 1319
     pack = manifest(meta_some=entry(1319, published(84.5), subset="gsm8k"))
-    built = build_report(run, decide_run(run, pack))
+    built = build_report(judge(None, run, pack), {"": run})
     notes = yaml.safe_load(eval_results.render(built.document()))[0]["notes"]
     assert "1319 of 1319 prompts are not the recorded ones" in notes
     assert "the recorded prompts" not in notes

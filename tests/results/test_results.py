@@ -17,6 +17,7 @@ from places import THOROUGH
 from runs import TIME, entry, manifest, run_lm_eval, sample, write_run
 from shared import REPLAYED, replayed_pack
 
+from meta_eval.api import compare
 from meta_eval.harness.doc_results import ResultsError
 from meta_eval.harness.lm_eval_run import Run, read_run
 from meta_eval.harness.sample_files import open_samples
@@ -194,12 +195,55 @@ def test_a_folder_named_twice_counts_once(tmp_path: Path) -> None:
     assert read(tmp_path, tmp_path / "a").notes == ()
 
 
+@pytest.mark.parametrize("named", ["../away", "link"])
+def test_a_run_that_lies_elsewhere_is_named_as_the_user_names_it(
+    named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in (1, 2):
+        write_run(
+            tmp_path / "away" / "org__Some-Model", [1, 0], time=f"2026-0{number}-02T03-04-05", results=number == 2
+        )
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    Path("link").symlink_to(tmp_path / "away")
+    other = write_run(tmp_path / "here" / "other", [1, 0])
+    (file,) = Path(named).rglob("results_*")
+    texts = [*read(Path(named), file, tmp_path / "away").notes, json.dumps(compare(other, named).to_json())]
+    assert named in texts[1] and not [text for text in texts if str(tmp_path) in text]
+    with pytest.raises(ResultsError, match=rf"^{named}/org__Some-Model/samples_.*line 1: "):
+        next(file.parent.glob("samples_meta_some_2026-02*")).write_text("{}\n")
+        read(Path(named))
+
+
+def test_the_folder_of_a_run_is_known_however_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write_run(tmp_path / "org__Some-Model", [1, 0], results=False)
+    (folder / "below").mkdir()
+    for here, named in ((folder / "below", ".."), (folder, "."), (tmp_path, "org__Some-Model")):
+        monkeypatch.chdir(here)
+        assert read(Path(named)).tasks["meta_some"].provenance.model == "org__Some-Model"
+
+
 def test_the_folder_of_a_sweep_is_not_read_as_its_newest_model(tmp_path: Path) -> None:
     write_run(tmp_path / "bf16", [1, 1], model_args={"pretrained": "org/bf16"})
     write_run(tmp_path / "fp8", [1, 0], model_args={"pretrained": "org/fp8"}, time="2026-02-02T03-04-05.000006")
     with pytest.raises(ResultsError, match=r"was run with 2 models: org/fp8 \(.*fp8\), org/bf16 \(.*bf16\)"):
         read(tmp_path)
     assert read(tmp_path / "bf16").tasks["meta_some"].provenance.model == "org/bf16"
+
+
+@pytest.mark.parametrize("folder", ["org__Some-Model", "run"])
+def test_results_under_another_time_than_their_samples_are_no_second_model(folder: str, tmp_path: Path) -> None:
+    write_run(tmp_path / folder, [1, 0])
+    (tmp_path / folder / RESULTS).rename(tmp_path / folder / "results_2026-03-02T03-04-05.json")
+    notes = " ".join(read(tmp_path).notes)
+    assert f"has no samples of its time beside it, and {SAMPLES} has no results of its time" in notes
+
+
+def test_samples_without_results_in_the_folder_of_another_model_are_of_another_run(tmp_path: Path) -> None:
+    write_run(tmp_path / "org__Some-Model", [1, 0])
+    write_run(tmp_path / "org__Another", [1, 0], results=False)
+    with pytest.raises(ResultsError, match="was run with 2 models: org/Some-Model .*, org__Another"):
+        read(tmp_path)
 
 
 def test_results_of_two_models_are_not_one_run(tmp_path: Path) -> None:
@@ -314,6 +358,40 @@ def test_half_a_surrogate_pair_and_infinite_likelihoods_are_read(tmp_path: Path)
         lambda lines: [lines[0].replace(b'[["The', b'[["\\ud83d The').replace(b'["A"]', b'["A", -Infinity]')],
     )
     assert read(folder).tasks["meta_some"].docs[0].answer_tail == "\ud83d The answer is A."
+
+
+FOUR = {"resps": [["A", "B", "C", "C"]], "filtered_resps": ["A"], "each_answer": {"exact_match": [1.0, 0.0, 1.0, 1.0]}}
+ENDS = ["stop", "length", None, "content_filter"]
+
+
+@pytest.mark.parametrize(
+    ("flat", "ends"),
+    [
+        ({"finish_reason": "length", "prompt_tokens": 5, "completion_tokens": 77, "random_place": 3}, "length"),
+        ({"finish_reason": "content_filter", "tools_lost": True}, "content_filter"),
+        (
+            {**FOUR, "finish_reason": "length", "finish_reasons": ENDS, "completion_tokens": 8, "majority_answer": 2},
+            ENDS,
+        ),
+    ],
+)
+def test_samples_of_a_checkout_before_1_0_0_say_the_same_of_their_answers(
+    tmp_path: Path, flat: dict[str, Any], ends: Any
+) -> None:
+    tools = {"prompt": json.dumps({"messages": [], "tools": [{"type": "function"}]}), "input_final_prompts_hash": ["p"]}
+    kept = {name: flat[name] for name in flat.keys() & {"resps", "filtered_resps"}}
+    answer = {name: flat[name] for name in flat if name not in {*kept, "finish_reasons"}}
+    lines = {"before": flat, "now": {**kept, "answer": {**answer, "finish_reason": ends}}}
+    before, now = (
+        read(write_run(tmp_path / name, [1], line=line, doc=tools)).tasks["meta_some"].docs[0]
+        for name, line in lines.items()
+    )
+    (old,), (new,) = before.filter_results.values(), now.filter_results.values()
+    assert replace(before, filter_results={}) == replace(now, filter_results={})
+    assert replace(old, length=0) == replace(new, length=0)
+    cut = tuple(end in ("length", "content_filter") for end in (ends if isinstance(ends, list) else [ends]))
+    assert (now.cuts, now.place, now.tools_lost) == (cut, flat.get("random_place"), flat.get("tools_lost", False))
+    assert (now.figures, new.majority) != ({}, None) or now.tools_lost
 
 
 @pytest.mark.parametrize("tokens", [10**400, 2**53, -1])

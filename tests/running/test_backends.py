@@ -63,14 +63,14 @@ def module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
             return getattr(result, self.attr)
 
     points = [
-        Point("function", "function_backend:FunctionBackend", registry.ENTRY_POINTS),
-        Point("other", "function_backend:FunctionBackend", registry.ENTRY_POINTS),
-        Point("gone", "function_backend:Gone", registry.ENTRY_POINTS),
+        Point("function", "function_backend:FunctionBackend", registry.BACKENDS_GROUP),
+        Point("other", "function_backend:FunctionBackend", registry.BACKENDS_GROUP),
+        Point("gone", "function_backend:Gone", registry.BACKENDS_GROUP),
     ]
     read = extensions.entry_points
     monkeypatch.setattr(
         extensions, "entry_points",
-        lambda group: [*read(group=group), *(points if group == registry.ENTRY_POINTS else ())],
+        lambda group: [*read(group=group), *(points if group == registry.BACKENDS_GROUP else ())],
     )  # fmt: skip
     monkeypatch.setattr(extensions, "_LOADED", {})
     own = ModuleType("own")
@@ -140,7 +140,7 @@ def test_where_it_can_score_nothing_it_is_refused_before_anything_is_asked(
 def test_servers_of_other_words_have_the_lanes_and_retries_of_the_shipped_ones(
     packed: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    offer(monkeypatch, registry.ENTRY_POINTS, generate=load_example("generate_backend").GenerateBackend())
+    offer(monkeypatch, registry.BACKENDS_GROUP, generate=load_example("generate_backend").GenerateBackend())
     packed(*GENERATE)
     monkeypatch.setattr("meta_eval.ask.servers_client.draw_backoff", lambda *_numbers, **_most: 0.0)
     with generate_server(fails_each=4) as (server, first), generate_server(fails_each=50) as (two, second):
@@ -157,7 +157,7 @@ def test_servers_of_other_words_have_the_lanes_and_retries_of_the_shipped_ones(
 def test_an_address_of_another_kind_of_server_is_one_message(
     packed: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, others: int
 ) -> None:
-    offer(monkeypatch, registry.ENTRY_POINTS, generate=load_example("generate_backend").GenerateBackend())
+    offer(monkeypatch, registry.BACKENDS_GROUP, generate=load_example("generate_backend").GenerateBackend())
     packed(*GENERATE)
     with (
         generate_server(fails_each=50, about=b"<!doctype html><p>Welcome") as (page, asked),
@@ -175,7 +175,7 @@ def test_an_address_of_another_kind_of_server_is_one_message(
 def test_a_page_of_a_server_that_is_starting_again_is_waited_out(
     packed: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    offer(monkeypatch, registry.ENTRY_POINTS, generate=load_example("generate_backend").GenerateBackend())
+    offer(monkeypatch, registry.BACKENDS_GROUP, generate=load_example("generate_backend").GenerateBackend())
     packed(*GENERATE)
     monkeypatch.setattr("meta_eval.ask.servers_client.draw_backoff", lambda *_numbers, **_most: 0.0)
     with generate_server(fails_each=99, cuts=3) as (server, statuses):
@@ -190,7 +190,7 @@ def test_a_page_of_a_server_that_is_starting_again_is_waited_out(
 def test_a_backend_whose_server_nobody_starts_names_no_command_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    offer(monkeypatch, registry.ENTRY_POINTS, generate=load_example("generate_backend").GenerateBackend())
+    offer(monkeypatch, registry.BACKENDS_GROUP, generate=load_example("generate_backend").GenerateBackend())
     done = go("run", tmp_path, *GENERATE, tasks=TEXTS)
     assert done.returncode == 2
     said = " ".join(done.stderr.split())
@@ -290,7 +290,7 @@ def test_names_are_listed_without_an_import_and_a_configuration_imports_its_own_
 
 
 def test_an_engine_whose_module_is_missing_stops_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    gone = EntryPoint("gone", "meta_eval.plugins.no_such_engine.backend:Gone", registry.ENTRY_POINTS)
+    gone = EntryPoint("gone", "meta_eval.plugins.no_such_engine.backend:Gone", registry.BACKENDS_GROUP)
     read = extensions.entry_points
     monkeypatch.setattr(
         extensions, "entry_points", lambda group: [*read(group=group), *([gone] if group == gone.group else [])]

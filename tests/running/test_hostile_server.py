@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import html
 import json
 import math
 import threading
@@ -11,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from places import THOROUGH
@@ -109,7 +112,7 @@ def reply(tree: Any, head: str = "") -> bytes:
     return f"HTTP/1.0 200 ok\r\nContent-Length: {len(raw)}\r\n{head}\r\n".encode() + raw
 
 
-def met(server: ThreadingHTTPServer, replies: dict[str, bytes]) -> CompletionsConnection:
+def met(server: ThreadingHTTPServer, replies: dict[str, bytes], key: str = KEY) -> CompletionsConnection:
     """A connection that has met the server, which answers so."""
     server.replies = {
         "/v1/models": reply(MODELS),
@@ -122,7 +125,7 @@ def met(server: ThreadingHTTPServer, replies: dict[str, bytes]) -> CompletionsCo
     )
 
     async def meet() -> CompletionsConnection:
-        made = CompletionsConnection(f"http://127.0.0.1:{server.server_port}/v1", settings, "tiny", KEY)
+        made = CompletionsConnection(f"http://127.0.0.1:{server.server_port}/v1", settings, "tiny", key)
         try:
             await made.meet()
             await made.can_label()
@@ -201,6 +204,28 @@ def test_a_key_that_a_server_repeats_is_nowhere(
         except (CutError, Failed, GarbledError, BackendError) as error:
             shown = str(error)
         assert KEY[:8] not in shown + caplog.text, (path, tree)
+
+
+# With what JSON, HTML, addresses and base64 write otherwise.
+ODD_KEY = 's3cret/key+of"an&api=='
+
+
+def test_a_key_that_a_server_repeats_in_another_way_of_writing_is_nowhere(server: ThreadingHTTPServer) -> None:
+    encoded = [base64.b64encode(f"{user}{ODD_KEY}".encode()) for user in ("", "u:", "me:", "you:")]
+    ways = [
+        ODD_KEY, quote(ODD_KEY), quote(ODD_KEY, safe=""), quote(ODD_KEY, safe="").lower(),
+        json.dumps(ODD_KEY), json.dumps(ODD_KEY).replace("/", r"\/"), json.dumps(json.dumps(ODD_KEY)), html.escape(ODD_KEY),
+        ODD_KEY.encode().hex(), ODD_KEY.encode().hex().upper(), ODD_KEY.encode().hex(":"),
+        *("".join(form.format(ord(letter)) for letter in ODD_KEY)
+          for form in ("%{:02x}", "%{:02X}", "%25{:02X}", r"\x{:02x}", r"\u{:04x}", "&#{};", "&#x{:X};", "&amp;#{};")),
+        ODD_KEY.replace("e", "%65"), ODD_KEY.replace("c", "&#99;").replace("k", "%6B"),
+        *(raw.decode() for raw in encoded), *(raw.decode().replace("+", "-").replace("/", "_") for raw in encoded),
+    ]  # fmt: skip
+    for way in ways:
+        with pytest.raises((CutError, Failed, GarbledError, BackendError)) as caught:
+            met(server, {"/v1/models": reply({"data": [{"id": f"model {way}"}]})}, ODD_KEY)
+        assert "serves model " in str(caught.value)
+        assert not [at for at in range(len(way) - 7) if way[at : at + 8] in str(caught.value)], (way, str(caught.value))
 
 
 @pytest.mark.parametrize(

@@ -224,6 +224,32 @@ def test_shards_share_a_run(place: Path, whole: RunResult, client: type[FakeClie
     assert samples(ran) == samples(whole)
 
 
+@pytest.mark.parametrize("of_shard", [False, True])
+def test_two_answers_to_a_request_are_said_and_the_last_counts(
+    answered: Path, whole: RunResult, of_shard: bool
+) -> None:
+    (file,) = whole.answers
+    lines = file.read_bytes().splitlines(keepends=True)
+    number, line = next((n, line) for n, line in enumerate(lines, 1) if b'"text": "' in line)
+    other = file.with_name(f"{file.stem}.1-of-2.jsonl") if of_shard else file
+    with other.open("ab") as out:
+        out.write(line.replace(b'"text": "', b'"text": "No. '))
+    with noted() as notes:
+        run(config())
+    places = [f"{file}, line {number}", f"{other}, line {1 if of_shard else len(lines) + 1}"]
+    first, last = reversed(places) if of_shard else places  # in the order of the names of files
+    told = f"answers that are not alike, and the last counts: {json.loads(line)['id']} in {first} and {last}"
+    assert notes.count(f"1 request with {told}") == 1
+
+
+def test_a_file_of_answers_with_the_name_of_other_settings_is_refused(answered: Path, whole: RunResult) -> None:
+    (file,) = whole.answers
+    file.write_text(file.read_text().replace('"settings_sha256": "', '"settings_sha256": "0'))
+    with pytest.raises(UserError, match="names other settings than the name of its file") as caught:
+        run(config())
+    assert str(caught.value).startswith(f"{file}, line 1: ")
+
+
 @pytest.mark.parametrize("shard", [(5, 3), (3, 3), (-1, 3), (0, 0), (0, 1.0), (True, 2), (0, 1, 2), 3, "12", None])
 def test_what_is_no_shard_is_refused_before_anything_is_prepared(shard: Any, place: Path) -> None:
     with pytest.raises(UserError, match=r"^shard: .* is not a shard"):
@@ -343,6 +369,18 @@ def test_a_full_disk_is_a_message_and_loses_nothing(
     ran = run(config())
     assert ran.before == 19
     assert samples(ran) == samples(whole)
+
+
+@pytest.mark.parametrize("name", ["eval_results", "eval_results/m", "eval_results/answers"])
+def test_a_file_where_results_go_is_named_and_kept(place: Path, client: type[FakeClient], name: str) -> None:
+    Path(name).parent.mkdir(exist_ok=True)
+    Path(name).write_text("mine")
+    with pytest.raises(PackError) as caught:
+        run(config())
+    assert re.match(
+        rf"{name}(/answers)?: cannot be written \((File exists|Not a directory)\)\. Move away", str(caught.value)
+    )
+    assert Path(name).read_text() == "mine"
 
 
 def test_an_edited_pack_is_refused(place: Path, client: type[FakeClient]) -> None:

@@ -11,13 +11,14 @@ import subprocess
 import threading
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from command import cli
-from fake_server import FIELDS, OF_LLAMACPP, OF_VLLM, Body, FakeServer, key_of, logprob
+from fake_server import FIELDS, OF_LLAMACPP, OF_VLLM, Body, FakeServer, completion, key_of, logprob
 from forked import Forked, started
 from marks import few, thorough
 from own_record import CHOICES, TEXTS, config_of, record_run
@@ -322,6 +323,27 @@ def test_a_recorded_answer_is_forced_through_one_prompt(house: House, tmp_path: 
 
 
 @pytest.mark.plugin("tokens")
+def test_a_log_probability_above_0_fails_its_request_alone_which_is_asked_again(house: House, tmp_path: Path) -> None:
+    bad: dict[str, list[int]] = {}
+
+    def complete(body: Body, encode: Callable[[str], list[int]]) -> dict[str, Any]:
+        answer = completion(body, encode)
+        places = answer["choices"][0].get("prompt_logprobs") or []
+        if len(body["prompt"]) > 9 and places and bad.setdefault("prompt", body["prompt"]) == body["prompt"]:
+            next(iter(places[-1].values()))["logprob"] = 2.5
+        return answer
+
+    with FakeServer(complete=complete) as server:
+        done = measured(house, server, tmp_path)
+        server.complete = completion
+        again = measured(house, server, tmp_path)
+    first, second = json.loads(done.stdout), json.loads(again.stdout)
+    assert (done.returncode, first["failed"], again.returncode, second["asked"]) == (1, 1, 0, 1), done.stderr
+    assert f"{server.url}: a response in which a log-probability is above 0" in done.stderr.replace("\n", " ")
+    assert second["answers"] == first["answers"] + 1 > 5
+
+
+@pytest.mark.plugin("tokens")
 def test_probes_of_one_doc_are_asked_side_by_side(house: House, tmp_path: Path) -> None:
     from meta_eval.plugins.tokens.probe_table import read_probes
 
@@ -381,7 +403,7 @@ def test_where_nothing_is_answered_the_run_ends_soon(house: House, tmp_path: Pat
         done = house.run(server, output=tmp_path, retries=1)
     assert done.returncode == 2
     assert "none of 16 requests was answered" in done.stderr
-    assert "500: internal error" in done.stderr
+    assert "500: internal error. Look into the server's log, then rerun" in " ".join(done.stderr.split())
 
 
 def test_what_the_server_is_asked(house: House) -> None:
@@ -431,6 +453,12 @@ def test_a_server_that_refuses_token_ids_and_cuts_texts_is_one_message(
     with FakeServer(token_ids=False) as fake:
         done = house.run(fake, output=tmp_path)
     assert (done.returncode, "rejects token ids" in " ".join(done.stderr.split())) == (2, True)
+
+
+def test_a_length_that_cannot_be_is_none(house: House, tmp_path: Path) -> None:
+    with FakeServer(max_model_len=-9) as server:
+        done = house.run(server, output=tmp_path, only=TEXTS)
+    assert done.returncode == 0 and "does not report its context length" in done.stderr
 
 
 @pytest.mark.parametrize("listed", ["tiny:latest", "/models/tiny.gguf"], ids=["Ollama", "llama.cpp"])

@@ -23,6 +23,7 @@ from meta_eval.ask.pipeline import RunResult
 from meta_eval.ask.request import Request
 from meta_eval.base.errors import ConfigError, UserError
 from meta_eval.harness.doc_results import DocResult
+from meta_eval.harness.lm_eval_run import Run
 from meta_eval.pack.baseline import Baseline, read_baseline
 
 pytestmark = pytest.mark.plugin("meta")  # its packs are of the embedded sample
@@ -160,9 +161,9 @@ def test_docs_count_with_the_mean_of_a_baselines_runs(
     def two_runs(*places: Any) -> Baseline:
         """A run that is all right and one that is all wrong: the copy loses 40 points to the first alone."""
         baseline = read_baseline(*places)
-        ((docs,),) = baseline.regraded.values()
-        runs = tuple(tuple(all_scored(doc, score) for doc in docs) for score in (1.0, 0.0))
-        return replace(baseline, regraded=dict.fromkeys(baseline.regraded, runs))
+        ((name, task),) = baseline.graded.tasks.items()
+        right, wrong = (replace(task, docs=tuple(all_scored(doc, score) for doc in task.docs)) for score in (1.0, 0.0))
+        return replace(baseline, graded=Run({name: right}, repeats={name: (wrong,)}))
 
     monkeypatch.setattr("meta_eval.ask.early_stop.read_baseline", two_runs)
     ran = decided(place, evals, monkeypatch, 0.0)
@@ -305,7 +306,9 @@ def test_the_order_is_secret_and_its_hash_is_kept_before_the_first_request(
     assert order_file(place).stat().st_mode & 0o077 == 0
     assert ran.graded is not None
     (samples,) = ran.graded.results.parent.glob("samples_*.jsonl")
-    places = {line["doc_id"]: line["random_place"] for line in map(json.loads, samples.read_text().splitlines())}
+    places = {
+        line["doc_id"]: line["answer"]["random_place"] for line in map(json.loads, samples.read_text().splitlines())
+    }
     assert [int(name.split("/")[1]) for name in client.asked] == sorted(places, key=places.__getitem__)
     assert tuple(client.asked)[:50] != failed.asked[:50], "another run has another order"
 

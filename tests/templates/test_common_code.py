@@ -166,6 +166,17 @@ def test_a_shared_module_that_fails_is_named(
     assert not list(templates.rglob("__pycache__"))
 
 
+@pytest.mark.plugin("meta")
+def test_a_shared_json_file_that_is_damaged_is_named(tmp_path: Path, riddles: Path) -> None:
+    shout = "import json\nfrom pathlib import Path\n\njson.loads(Path(__file__).with_name('words.json').read_text())\n"
+    templates = mine(tmp_path / "templates", shout)
+    (templates / "_common" / "words.json").write_text("{")
+    with pytest.raises(
+        TemplateError, match=r"_common/words\.json, read by .*, shout\.py line 4 .*: is not JSON: Expecting"
+    ):
+        prepare(tmp_path / "work_dir", "mine", template_dir=str(templates), evals_dataset=str(riddles))
+
+
 # One process
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import yaml
 from golden import shipped
+from growth import check_growth
 from hypothesis import given
 from hypothesis import strategies as st
 from marks import few
@@ -44,6 +45,14 @@ def test_a_bundled_task_reads_its_docs_from_the_pack() -> None:
     assert "dataset_path" not in new
     assert "dataset_name" not in new
     assert new["process_docs"] is None
+
+
+def test_many_stop_texts_take_time_by_their_number() -> None:
+    few_stops, many_stops = (
+        "task: t\ngeneration_kwargs:\n  until:\n" + "".join(f"    - 'stop {n}'\n" for n in range(count))
+        for count in (500, 2000)
+    )
+    check_growth(lambda: bundle(few_stops), lambda: bundle(many_stops), at_most=8)
 
 
 def test_what_an_include_sets_is_switched_off() -> None:

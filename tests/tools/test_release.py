@@ -78,7 +78,7 @@ def test_a_release_names_its_repository_and_its_readme_links_to_files_of_its_ver
     links = re.findall(r"\]\(([^)]+)\)", (tmp_path / "README.md").read_text(encoding="utf-8"))
     assert all(link.startswith("https://") for link in links)
     of_files = f"https://github.com/owner/name/blob/v{project['version']}/"
-    files = [link.removeprefix(of_files) for link in links if link.startswith(of_files)]
+    files = [link.removeprefix(of_files).partition("#")[0] for link in links if link.startswith(of_files)]
     assert "CONTRIBUTING.md" in files
     assert all((REPOSITORY / file).exists() for file in files)
     again = address_tool("https://github.com/owner/name", str(tmp_path))

@@ -63,7 +63,7 @@ def pack(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_verify_grades_each_of_four_answers(pack: Path) -> None:
-    docs = read_baseline(pack, read_manifest(pack)).regraded["gsm8k"][0]
+    docs = read_baseline(pack, read_manifest(pack)).graded.tasks["gsm8k"].docs
     graded = [doc.filter_results["score-first"] for doc in docs]
     assert [result.verdict_of_each["exact_match"] for result in graded] == [
         tuple(float(answer == "5") for answer in answers) for answers in ANSWERS
@@ -72,7 +72,7 @@ def test_verify_grades_each_of_four_answers(pack: Path) -> None:
 
 
 def test_the_majority_is_lm_evals(pack: Path) -> None:
-    docs = read_baseline(pack, read_manifest(pack)).regraded["gsm8k"][0]
+    docs = read_baseline(pack, read_manifest(pack)).graded.tasks["gsm8k"].docs
     voted = [
         result.verdict_of_each["exact_match"][result.majority or 0]
         for doc in docs

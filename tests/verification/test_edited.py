@@ -63,7 +63,13 @@ def other_sentences(pack: Path) -> None:
     (english / "abbrev_types.txt").write_text("yes\n")
 
 
-CHANGES = [copying_grader, other_yaml, second_task, missing, shadow, other_sentences]
+def lower_bar(pack: Path) -> None:
+    manifest = json.loads((pack / "manifest.json").read_text())
+    manifest["tasks"][TASK]["min_agreement"] = 0.1
+    (pack / "manifest.json").write_text(json.dumps(manifest))
+
+
+CHANGES = [copying_grader, other_yaml, second_task, missing, shadow, other_sentences, lower_bar]
 
 
 @pytest.mark.parametrize("change", CHANGES)
@@ -87,6 +93,16 @@ def test_the_changed_files_are_named(pack: Path) -> None:
         verify(pack)
     assert "_common/rows.py is not the file that prepare wrote" in str(caught.value)
     assert "mine/task.yaml is not of this pack, and lm_eval takes it for a task" in str(caught.value)
+
+
+def test_other_docs_are_refused_with_edited_too_and_so_it_is_not_advised(pack: Path) -> None:
+    file = pack / "meta_gpqa.parquet"
+    file.write_bytes(file.read_bytes()[:-40])
+    with pytest.raises(PackError, match="never run, with --edited neither"):
+        verify(pack)
+    (result,) = verify(pack, edited=True).tasks.values()
+    assert result.status == "failed"
+    assert f"task {TASK}: meta_gpqa.parquet is not the file that was prepared" in str(result.reason)
 
 
 def test_what_changes_no_verdict_is_no_edit(pack: Path) -> None:

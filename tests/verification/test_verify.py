@@ -21,13 +21,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from marks import few
 from noted import noted
-from packs import Doc, edit, edit_docs, prepare, read_docs, some_templates, tree, write_docs, yaml_of
+from packs import Doc, edit, edit_docs, prepare, read_docs, reseal, some_templates, tree, write_docs, yaml_of
 from places import REPOSITORY, TEMPLATES, THOROUGH
 from rows import make_row, write_rows
 from runs import run_lm_eval
 from shared import whole_pack
 
 from meta_eval.base.errors import ConfigError, PackError, TemplateError
+from meta_eval.base.hashing import hash_file
+from meta_eval.base.outputs import OutputError
 from meta_eval.base.thresholds import SAME_VERDICT
 from meta_eval.harness.doc_results import ResultsError
 from meta_eval.harness.lm_eval_run import read_run
@@ -251,6 +253,60 @@ def test_a_docs_file_that_prepare_did_not_write_is_refused(damage: str, pack: Pa
     assert "is not the file that was prepared" in str(report.tasks["meta_gpqa"].reason)
     assert report.tasks["meta_bbh"].status == "passed"
     assert (report.passed, report.exit_code) == (False, 2)
+
+
+def test_a_docs_file_that_is_no_parquet_though_the_manifest_names_it_is_told_with_what_to_do(pack: Path) -> None:
+    path = pack / "meta_gpqa.parquet"
+    before = hash_file(path)
+    path.write_bytes(path.read_bytes()[:-4] + b"none")
+    edit(yaml_of(pack, "meta_gpqa"), before, hash_file(path))
+    reseal(pack)
+    reason = str(checked(pack, "meta_gpqa").reason)
+    assert "magic bytes" in reason
+    assert "`meta-eval prepare` again" in reason
+
+
+def test_nothing_is_written_through_a_link_in_the_folder_of_verify(pack: Path, tmp_path: Path) -> None:
+    folder = find_verify_folder(pack)
+    (tmp_path / "mine").mkdir()
+    folder.mkdir()
+    (folder / "baseline").symlink_to(tmp_path / "mine")
+    with pytest.raises(PackError, match=r"baseline: is a link, .* Delete it"):
+        verify(pack, tasks=["meta_gpqa"], min_agreement=0)
+    assert not list((tmp_path / "mine").iterdir())
+
+
+@pytest.mark.parametrize("when", ["before", "edited"])
+def test_a_file_that_verify_did_not_write_stays(when: str, pack: Path) -> None:
+    file = find_verify_folder(pack) / "meta_gpqa.jsonl"
+    if when == "edited":
+        verify(pack, tasks=["meta_gpqa"], min_agreement=0)
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("mine\n")
+    with pytest.raises(OutputError, match=r"meta_gpqa\.jsonl would be replaced, but was edited or added by hand"):
+        verify(pack, tasks=["meta_gpqa"], min_agreement=0)
+    assert file.read_text() == "mine\n"
+    file.unlink()
+    assert verify(pack, tasks=["meta_gpqa"], min_agreement=0).tasks["meta_gpqa"].status == "passed"
+
+
+def test_verify_of_one_task_keeps_what_it_wrote_of_another(pack: Path) -> None:
+    verify(pack, tasks=["meta_gpqa", CHOICE], min_agreement=0)
+    before = tree(find_verify_folder(pack))
+    verify(pack, tasks=["meta_gpqa"], min_agreement=0)
+    assert tree(find_verify_folder(pack)) == before
+
+
+def test_messages_name_places_as_seen_from_here(pack: Path) -> None:
+    scorer = pack / "mmlu_pro" / "utils.py"
+    scorer.write_text(scorer.read_text() + "\n\ndef process_results(doc, results):\n    raise ValueError('boom')\n")
+    reseal(pack)
+    done = forked("verify", pack.name, f"--tasks={LETTERS}", cwd=pack.parent)
+    assert done.returncode == 2
+    assert "fails with ValueError: boom" in done.stdout + done.stderr
+    assert str(pack.parent) not in done.stdout + done.stderr
+    for file in find_verify_folder(pack).rglob("*"):
+        assert file.is_dir() or str(pack.parent) not in file.read_text()
 
 
 @pytest.mark.parametrize("kept", [14, 0])

@@ -25,9 +25,29 @@ def values() -> dict[str, Any]:
         manifest.SharedTextEntry,
     ]
     return {
+        "formats": _list_formats(),
         "schema_version": manifest.SCHEMA_VERSION,
         "entries": [{"name": entry.__name__, "fields": _fields(entry), "text": _text(entry)} for entry in entries],
     }
+
+
+def _list_formats() -> list[tuple[str, str, str]]:
+    """File, the place of its version, and the version."""
+    from meta_eval.ask.answer_files import VERSION
+    from meta_eval.cli.verify import VERIFY_SCHEMA as OF_VERIFY
+    from meta_eval.judge import token_table
+    from meta_eval.pack import manifest
+    from meta_eval.reports import candidates, report_data, texts_report
+
+    return [
+        ("`manifest.json` of a pack", "`schema_version`", f"{manifest.SCHEMA_VERSION}"),
+        ("requests and answers", "`version` of the first line", f"{VERSION}"),
+        ("`verify --json`", "`schema_version`", f"{OF_VERIFY}"),
+        ("`report --json`, `compare --json`", "`schema_version`", f"{report_data.REPORT_SCHEMA}"),
+        ("`compare A B C --json`", "`schema_version`", f"{candidates.CANDIDATES_SCHEMA}"),
+        ("`compare --texts --json`", "`schema_version`", f"{texts_report.TEXTS_SCHEMA}"),
+        ("tables of token log-probabilities", "`schema_version`", f"{token_table.TABLE_SCHEMA}"),
+    ]
 
 
 def _text(model: type[BaseModel]) -> str:

@@ -1,26 +1,25 @@
-"""docs/plugins/meta/grader_validation.md, generated from the comparisons in the catalog."""
+"""docs/plugins/meta/grader_validation.md and .json, generated from the comparisons in the catalog."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 from meta_eval.pack.templates.spec import Template
 from meta_eval.pack.templates.template_folder import read_templates
-from meta_eval.plugins.meta import catalog, thresholds
+from meta_eval.plugins.meta import thresholds
 from meta_eval.plugins.meta.catalog import grader_validation
 from meta_eval.plugins.meta.catalog.grader_validation import Comparison
 
 ROOT = Path(__file__).resolve().parents[2]
-TITLES = {"instruct": "Instruct models", "pretrain": "Base models"}
 
 
 def values() -> dict[str, Any]:
-    """Values for grader_validation.md.j2."""
+    """Values for grader_validation.md.j2 and grader_validation.json.j2."""
+    comparisons = [check.model_dump(mode="json", exclude_none=True) for check in grader_validation.list_comparisons()]
     return {
-        "titles": TITLES,
-        "rows": rows,
-        "checks": grader_validation.list_comparisons(),
+        "data": json.dumps(comparisons, ensure_ascii=False, indent=2),
         "proven": thresholds.MIN_VALIDATED_AGREEMENT,
         "many": thresholds.MIN_VALIDATED_ROWS,
         "ranked": rank_tasks(),
@@ -50,7 +49,7 @@ def rank_tasks() -> list[dict[str, Any]]:
             "task": name, "level": level, "words": WORDS[level].format(f"`{shared}`"), "check": check,
             "format": grader_validation.find_format_status(name),
         })  # fmt: skip
-    formats = ("verified", "documented", "assumed")
+    formats = ("seen", "documented", "assumed")
 
     def rank(row: dict[str, Any]) -> tuple[int, int, int, str]:
         answers = row["check"].evidence.answers if row["check"] else 0
@@ -62,40 +61,3 @@ def rank_tasks() -> list[dict[str, Any]]:
 def rank_check(check: Comparison, task: Template) -> tuple[int, int]:
     """Lower for a comparison that says more."""
     return 0 if check.proves(task.primary_metric) else 2 if check.real else 3, -check.evidence.answers
-
-
-def rows(variant: str) -> list[dict[str, Any]]:
-    """The comparisons of each subset."""
-    templates = tuple(read_templates(ROOT / "meta_template").tasks.values())
-    words = grader_validation.describe_grading
-    result = []
-    for subset in sorted(
-        {subset for family in ("3.1", "3.2", "3.3") for subset in catalog.list_subsets(family, variant)}
-    ):  # type: ignore[arg-type]
-        here = [t for t in templates if t.spec.subset == subset and variant in t.spec.variants]
-        tasks = sorted(task.name for task in here)
-        checks = [check for check in grader_validation.list_comparisons() if subset in check.subsets.get(variant, ())]  # type: ignore[call-overload]
-        result.append({
-            "subset": subset,
-            "tasks": tasks,
-            "format": " / ".join(sorted(set(map(grader_validation.find_format_status, tasks)))),
-            "formats": [check for check in checks if check.aspect == "format"],
-            "grading": " / ".join(sorted({words(task.name, task.primary_metric) for task in here})),
-            "gradings": [check for check in checks if check.aspect == "grading"],
-        })  # fmt: skip
-    return result
-
-
-def short(check: Comparison) -> str:
-    """A comparison in a cell."""
-    what = f"[{check.compared_with}](#{check.id})"
-    if check.answers is None or check.agreement is None:
-        return what
-    kind = "real answers" if check.real else "cases made up"
-    scores = "" if check.ours is None or check.theirs is None else f"; score {check.ours:g}, theirs {check.theirs:g}"
-    part = check.held_out
-    held = (
-        "" if part is None else f"; held out {part.agreed:,} of {part.answers:,}" if part.answers else "; none held out"
-    )
-    by = f", by `{check.metric}`" if check.metric else ""
-    return f"{what}: {check.agreement * 100:.2f} % of {check.answers:,} {kind}{by}{held}{scores}"

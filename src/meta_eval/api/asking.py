@@ -138,7 +138,7 @@ def export(
 
     Args:
         pack: The pack.
-        file: Where to write. An existing file is replaced.
+        file: Where to write. A file of requests that an earlier export wrote is replaced.
         options: The attributes of `meta_eval.ask.ask_options.ExportOptions`.
         progress: Called with the task, the number of requests written, and its number of docs.
         keywords: Single options by name, such as ``tasks`` and ``force``.

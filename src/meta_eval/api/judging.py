@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from meta_eval.base.errors import ConfigError, documented
+from meta_eval.base.garbage import collect_seldom
 from meta_eval.base.logs import Progress, display_logs, report_progress
 
 if TYPE_CHECKING:
@@ -50,28 +51,8 @@ def report(
     Raises:
         UserError: Results, pack or gate cannot be read.
     """
-    from meta_eval.judge.evidence import list_alarms
-    from meta_eval.judge.runs import decide_run
-    from meta_eval.reports.report import build_report
-
-    chosen = _options(options, keywords)
-    paths = _paths(results)
-    reading = _Reading(chosen)
     with display_logs(progress):
-        (run,) = reading.regrade(reading.read(paths))
-        report_progress("judging")
-        evidence = reading.collect_evidence({"": run}, paths)
-        judged = decide_run(
-            run, reading.manifest, reading.recorded(), reading.rules, reading.choice, list_alarms(evidence)
-        )
-    return build_report(
-        run,
-        judged,
-        pack=chosen.folder,
-        manifest=reading.manifest,
-        exit_follows_decision=chosen.exit_follows_decision,
-        evidence=evidence,
-    )
+        return _Reading(_options(options, keywords)).judge(_paths(results))
 
 
 @documented
@@ -107,7 +88,7 @@ def compare(
     if any(len(side) > 1 for side in sides):
         chosen = chosen.updated(repeats=True)
     with display_logs(progress):
-        return _Reading(chosen).compare(*sides)
+        return _Reading(chosen).judge(*sides)
 
 
 @documented
@@ -162,7 +143,7 @@ def compare_candidates(
             reading = readings[repeats]
             reading.read_baseline_run()
             try:
-                report = reading.compare(baseline, side)
+                report = reading.judge(baseline, side)
             except (UserError, OSError) as error:
                 reports.append(None)
                 answers.append(None)
@@ -259,6 +240,9 @@ class _Reading:
 
     def read(self, *places: Sequence[Path | str]) -> list[Run]:
         """Read a run from each list of places, and check it against the pack and the task names."""
+        from meta_eval.harness.clusters import check_fields
+        from meta_eval.harness.lm_eval_run import check_choice
+
         runs = [self._read(run_places) for run_places in places]
         groups = {name: tasks for run in runs for name, tasks in run.known_groups.items()}
         chosen_groups = groups.keys() & {*self.choice.tasks, *self.choice.excluded}
@@ -266,32 +250,38 @@ class _Reading:
             run if chosen_groups <= run.known_groups.keys() else self._read(run_places, groups)
             for run_places, run in zip(places, runs, strict=True)
         ]
-        self._check_choice(runs)
+        known = (self.manifest.tasks, self.manifest.groups) if self.manifest else ((), {})
+        check_choice(self.choice, runs, *known)
+        tasks = list({*known[0], *(name for run in runs for name in run.known_tasks)})
+        check_fields(self.rules.cluster, tasks, self.rules.locate("cluster"))
+        check_fields(self._options.cluster or {}, tasks)
         return runs
 
     def read_baseline_run(self) -> None:
         """Read the kept run, so that its errors are told from those of a candidate."""
         self._read(self._kept_places)
 
-    def compare(self, a: Sequence[Path], b: Sequence[Path]) -> Report:
-        """Read two runs, and compare them."""
+    @collect_seldom()
+    def judge(self, *sides: Sequence[Path]) -> Report:
+        """Read a run, or the baseline and the candidate, and judge it."""
         from meta_eval.judge.evidence import list_alarms
         from meta_eval.judge.run_alarms import find_same_run, identify_answers
-        from meta_eval.judge.runs import compare_runs
-        from meta_eval.reports.report import build_report_of_two
+        from meta_eval.judge.runs import judge
+        from meta_eval.reports.report import build_report
 
-        read = self.read(a, b)
-        self.answers = identify_answers(read[1])
-        baseline, candidate = self.regrade(read)
-        report_progress("comparing")
-        evidence = self.collect_evidence({"A": baseline, "B": candidate})
-        judged = compare_runs(
-            baseline, candidate, self.manifest, self.recorded(), self.rules, self.choice,
-            before=(read[0], read[1]) if self._options.regrade else None,
-            evidence=[*list_alarms(evidence), *find_same_run(read[0], read[1])],
+        read = self.read(*sides)
+        self.answers = identify_answers(read[-1]) if read[1:] else None
+        *baseline, candidate = graded = self.regrade(read)
+        report_progress("comparing" if baseline else "judging")
+        runs = dict(zip(("A", "B") if baseline else ("",), graded, strict=True))
+        evidence = self.collect_evidence(runs, () if baseline else sides[0])
+        judged = judge(
+            next(iter(baseline), None), candidate, self.manifest, self.recorded(), self.rules, self.choice,
+            before=(read[0], read[1]) if baseline and self._options.regrade else None,
+            evidence=[*list_alarms(evidence), *(find_same_run(*read) if baseline else ())],
         )  # fmt: skip
-        return build_report_of_two(
-            judged, baseline, candidate,
+        return build_report(
+            judged, runs, pack=self._options.folder, manifest=self.manifest,
             exit_follows_decision=self._options.exit_follows_decision, evidence=evidence,
         )  # fmt: skip
 
@@ -354,11 +344,3 @@ class _Reading:
             groups={**(groups or {}), **(manifest.groups if manifest else {})},
         )
         return run if manifest is None else match_pack(run, manifest, pack=str(options.folder))
-
-    def _check_choice(self, runs: Sequence[Run]) -> None:
-        """Refuse names that neither runs nor pack have, and a choice of nothing."""
-        names = [name for run in runs for name in (*run.tasks, *run.left_out, *filter(None, run.faults))]
-        groups = dict(self.manifest.groups) if self.manifest else {}
-        for run in runs:
-            groups |= run.known_groups
-        self.choice.check([*names, *(self.manifest.tasks if self.manifest else ())], groups)

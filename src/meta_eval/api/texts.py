@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from meta_eval.base.logs import report_progress
 from meta_eval.base.thresholds import SAMENESS_MIN_DOCS
 from meta_eval.harness.choice import Choice
 from meta_eval.harness.doc_results import ResultsError
-from meta_eval.harness.lm_eval_run import Run
+from meta_eval.harness.lm_eval_run import Run, check_choice
 from meta_eval.pack.records.record_runs import read_any_run
 from meta_eval.reports.document import RunProvenance
 from meta_eval.reports.texts_report import TextsReport
@@ -55,16 +56,18 @@ def build_texts_report(
     Raises:
         UserError: A run or a table cannot be read, was sampled, or the runs have no prompt in common.
     """
-    from meta_eval.judge.text_partings import compare_texts
+    from meta_eval.judge.run_alarms import find_same_run
+    from meta_eval.judge.text_partings import compare_greedy_texts
 
     opened = [_open_table(table) for table in tables]
-    runs = [
-        read_any_run(side, skip_damaged=skip_damaged, choice=Choice.of_names(tasks), needs_verdicts=False)
-        for side in (a, b)
-    ]
-    check_same_decoding(*runs)
+    choice = Choice.of_names(tasks)
+    runs = [read_any_run(side, skip_damaged=skip_damaged, choice=choice, needs_verdicts=False) for side in (a, b)]
+    check_choice(choice, runs)
+    if (fault := next((fault for run in runs for fault in run.faults.values()), None)) is not None:
+        raise ResultsError(fault, hint="With --skip-damaged, the others are compared")
     report_progress("reading texts")
     read = [read_run_texts(run, ", ".join(map(str, side))) for run, side in zip(runs, (a, b), strict=True)]
+    check_same_decoding(*runs)
     texts = [side for side, _ in read]
     pairs = _pair(*texts)
     if not pairs:
@@ -80,7 +83,10 @@ def build_texts_report(
         )  # fmt: skip
     scorings = {text.request_sha256 for side in texts for _, text in side.values()}
     known = [_read_table(table, scorings) for table in opened]
-    comparison = compare_texts(pairs, _vocabulary(words), known, min_docs or SAMENESS_MIN_DOCS)
+    comparison = compare_greedy_texts(pairs, _vocabulary(words), known, min_docs or SAMENESS_MIN_DOCS)
+    for _, alarmed in find_same_run(*runs):
+        reason = f"the same run twice: {alarmed.note}"
+        comparison = replace(comparison, outcome="undecided", reason=reason)
     notes = (
         *_several_notes([several for _, several in read]), *_notes(texts, len(pairs)), *_table_notes(opened, known),
         *(note for run in runs for note in run.notes),

@@ -10,7 +10,7 @@ unexpected is an error. The format is in docs/reference/files.md.
 
 from __future__ import annotations
 
-import sys
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,20 +20,19 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Literal
 
 from meta_eval.ask.model_tokens import Encoder
-from meta_eval.ask.request import Key, Request
+from meta_eval.ask.request import Request, RequestKey
 from meta_eval.ask.request_kinds import encode_requests, find_request_kind
 from meta_eval.base.errors import ConfigError, UserError, locating, suggest_name
 from meta_eval.base.extensions import Extension, ExtensionError, find_extensions, load_extension
 from meta_eval.base.hashing import hash_file
-from meta_eval.base.inputs import describe_error, format_json, open_regular, parse_loose_json
+from meta_eval.base.inputs import describe_error, describe_form, format_json, is_deep, open_regular, parse_loose_json
 from meta_eval.base.logs import log
-from meta_eval.harness.answer import SHORT, Answer, AnswersError, check_answer, make_unread_error
-from meta_eval.harness.chat_completion import ToolCall
+from meta_eval.base.secrets import hide_secrets
+from meta_eval.harness.answer import SHORT, Answer, AnswersError, check_answer, make_unread_error, read_answer
 from meta_eval.harness.doc_results import MAX_SAMPLE_BYTES
 from meta_eval.harness.evaluator import Evaluator
 from meta_eval.harness.provenance import reads_tools_lost
 from meta_eval.harness.sample_files import read_raw_samples
-from meta_eval.harness.token_logprobs import TokenLogprobs, read_logged_tokens
 from meta_eval.pack.baseline import compute_grading_fingerprints
 from meta_eval.pack.manifest import MANIFEST, Manifest
 
@@ -75,6 +74,10 @@ class AnswerForm(ABC):
 
     takes_token_ids: ClassVar[bool] = False
     """Whether its requests hold token ids."""
+
+    mark: ClassVar[re.Pattern[str] | None] = None
+    """What is found in the first and last 4,096 bytes of each file of requests. An existing file without it is not
+    replaced; where there is none, no existing file is."""
 
     @abstractmethod
     def find_kind(self, line: object) -> Holding | None:
@@ -130,14 +133,11 @@ def make_requests_error(file: str) -> AnswersError:
     return AnswersError("holds requests, not answers", where=file, hint="Name the answers file")
 
 
-FORMAT = "meta-eval requests"
+_FORMAT = "meta-eval requests"
 VERSION = 1
 
 # The first line of a file of answers that `meta-eval run` wrote. Other files do not need it.
 ANSWERS = "meta-eval answers"
-
-# Upper limit of counts. Larger counts cannot be averaged exactly.
-_MOST = 2**53
 
 
 class RequestsForm(AnswerForm):
@@ -145,6 +145,7 @@ class RequestsForm(AnswerForm):
 
     name = "requests"
     takes_token_ids: ClassVar[bool] = True
+    mark = re.compile(rf'\A\{{"format": "{_FORMAT}"')
 
     def find_kind(self, line: object) -> Holding | None:
         if not isinstance(line, Mapping):
@@ -157,14 +158,14 @@ class RequestsForm(AnswerForm):
         yield from _format_requests(requests, export.encoder)
 
     def read_answer(self, line: object, names: Mapping[str, str | None], where: str) -> Answer:  # noqa: ARG002
-        return _parse_answer(line, where)
+        return read_answer(line, where)
 
 
 def _header(export: Export) -> dict[str, Any]:
     pack, manifest, encoder = export.pack, export.manifest, export.encoder
     keys = compute_grading_fingerprints(pack, manifest)
     return {
-        "format": FORMAT,
+        "format": _FORMAT,
         "version": VERSION,
         "model": manifest.run_settings.model_name,
         "seed": manifest.run_settings.seed,
@@ -196,141 +197,11 @@ def _fields(request: Request) -> dict[str, Any]:
     return fields | {name: value for name, value in ids.items() if value is not None}
 
 
-def format_answer(answer: Answer) -> dict[str, Any]:
-    """The content of a line of a file of answers."""
-    fields: dict[str, Any] = {
-        "id": answer.id,
-        "prompt_sha256": answer.prompt_sha256,
-        "request_sha256": answer.request_sha256,
-        "text": answer.text,
-        "reasoning": answer.reasoning,
-        "tool_calls": [call.as_json() for call in answer.tool_calls] or None,
-        "choices": [
-            {"logprob": logprob, **({} if greedy is None else {"is_greedy": greedy})}
-            for logprob, greedy in answer.choices
-        ]
-        or None,
-        "tokens": None if answer.tokens is None else answer.tokens.as_json(),
-        "error": answer.error,
-        "finish_reason": answer.finish_reason,
-        "token_ids": None if answer.token_ids is None else list(answer.token_ids),
-        "prompt_tokens": answer.prompt_tokens,
-        "completion_tokens": answer.completion_tokens,
-        "cached_tokens": answer.cached_tokens,
-        "engine": answer.engine,
-        "model": answer.model,
-        "response_model": answer.response_model,
-        "endpoint": answer.endpoint,
-        "random_place": answer.place,
-        "started": answer.started,
-        "ended": answer.ended,
-    }
-    return {name: value for name, value in fields.items() if value is not None}
-
-
 def _format_line(content: dict[str, Any]) -> str:
     return format_json(content) + "\n"
 
 
-def _parse_answer(content: object, where: str) -> Answer:
-    if not isinstance(content, dict):
-        raise make_unread_error("it is no object")
-    fields = _LineFields(content)
-    own_id, sha256 = fields.text("id"), fields.text("prompt_sha256")
-    if own_id is None or sha256 is None:
-        raise make_unread_error("id or prompt_sha256 is missing")
-    text, choices, error = fields.text("text"), _parse_choices(content.get("choices")), fields.text("error")
-    forced = _parse_tokens(content.get("tokens"))
-    if error is None and (text is not None) + bool(choices) + (forced is not None) != 1:
-        raise make_unread_error("it must hold one of text, choices, tokens and error")
-    ids = content.get("token_ids")
-    tokens = fields.count("completion_tokens")
-    return Answer(
-        id=own_id,
-        prompt_sha256=sha256,
-        request_sha256=fields.text("request_sha256"),
-        text=text,
-        choices=choices,
-        reasoning=fields.text("reasoning"),
-        tool_calls=_parse_tool_calls(content.get("tool_calls")),
-        finish_reason=fields.text("finish_reason"),
-        prompt_tokens=fields.count("prompt_tokens"),
-        completion_tokens=len(ids) if tokens is None and isinstance(ids, list) else tokens,
-        cached_tokens=fields.count("cached_tokens"),
-        tokens=forced,
-        error=error,
-        engine=fields.text("engine"),
-        model=fields.text("model"),
-        response_model=fields.text("response_model"),
-        endpoint=fields.text("endpoint"),
-        started=fields.number("started"),
-        ended=fields.number("ended"),
-        place=fields.count("random_place"),
-        where=where,
-    )
-
-
-def _parse_choices(content: Any) -> tuple[tuple[float, bool | None], ...]:
-    if content is None:
-        return ()
-    choices: list[tuple[float, bool | None]] = []
-    for choice in content if isinstance(content, list) else [None]:
-        fields = _LineFields(choice if isinstance(choice, dict) else {})
-        logprob, greedy = fields.number("logprob"), fields.content.get("is_greedy")
-        if logprob is None or not (greedy is None or isinstance(greedy, bool)):
-            raise make_unread_error('choices must be a list of {"logprob": number, "is_greedy": true or false}')
-        choices.append((logprob, greedy))
-    return tuple(choices)
-
-
-def _parse_tool_calls(content: Any) -> tuple[ToolCall, ...]:
-    if content is None:
-        return ()
-    calls: list[ToolCall] = []
-    for call in content if isinstance(content, list) else [None]:
-        name, arguments = (call.get("name"), call.get("arguments")) if isinstance(call, dict) else (None, None)
-        if not isinstance(name, str) or not isinstance(arguments, str):
-            raise make_unread_error('tool_calls must be a list of {"name": text, "arguments": text}')
-        calls.append(ToolCall(name, arguments))
-    return tuple(calls)
-
-
-def _parse_tokens(content: Any) -> TokenLogprobs | None:
-    try:
-        return None if content is None else read_logged_tokens(content)
-    except ValueError as error:
-        raise make_unread_error(f"tokens: {error}") from None
-
-
-@dataclass(frozen=True, slots=True)
-class _LineFields:
-    """The fields of a line, each with the right type or absent."""
-
-    content: Mapping[str, Any]
-
-    def text(self, name: str) -> str | None:
-        value = self.content.get(name)
-        if value is not None and not isinstance(value, str):
-            raise make_unread_error(f"{name} is {value!r:.40}, and no text")
-        return value
-
-    def number(self, name: str) -> float | None:
-        value = self.content.get(name)
-        if value is None:
-            return None
-        # An integer beyond the range of floats is invalid too.
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= sys.float_info.max:
-            raise make_unread_error(f"{name} is {value!r:.40}, and no number")
-        return float(value)
-
-    def count(self, name: str) -> int | None:
-        value = self.content.get(name)
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < _MOST):
-            raise make_unread_error(f"{name} is {value!r:.40}, and no count")
-        return value
-
-
-ENTRY_POINTS = "meta_eval.answer_forms"
+ANSWER_FILES_GROUP = "meta_eval.answer_forms"
 
 OWN = RequestsForm()
 
@@ -342,7 +213,7 @@ def find_form(name: str) -> AnswerForm:
         ConfigError: There is none of this name.
         ExtensionError: Its package cannot be loaded.
     """
-    others = find_extensions(ENTRY_POINTS, (OWN.name,))
+    others = find_extensions(ANSWER_FILES_GROUP, (OWN.name,))
     if name == OWN.name:
         return OWN
     if name not in others:
@@ -356,7 +227,7 @@ def find_form(name: str) -> AnswerForm:
 def list_forms() -> list[AnswerForm]:
     """The forms of other packages, by name, then our own. A broken one is a warning."""
     forms = []
-    for extension in find_extensions(ENTRY_POINTS, (OWN.name,)).values():
+    for extension in find_extensions(ANSWER_FILES_GROUP, (OWN.name,)).values():
         try:
             forms.append(_load_form(extension))
         except ExtensionError as error:
@@ -365,7 +236,7 @@ def list_forms() -> list[AnswerForm]:
 
 
 def _load_form(extension: Extension) -> AnswerForm:
-    form: AnswerForm = load_extension(extension, AnswerForm, name=(str,))
+    form: AnswerForm = load_extension(extension, AnswerForm, name=(str,), mark=(re.Pattern, type(None)))
     if form.name != extension.name:
         value = extension.points[0].value
         raise ExtensionError(f"defines the form {form.name}", where=f"{extension.name} ({value})")
@@ -380,14 +251,17 @@ Names = Mapping[str, Mapping[str, str | None]]
 class Answers:
     """The content of several files of answers."""
 
-    by_key: dict[Key, Answer] = field(default_factory=dict)
+    by_key: dict[RequestKey, Answer] = field(default_factory=dict)
     """By id and request_sha256. The first of several equal answers."""
 
-    failed: dict[Key, Answer] = field(default_factory=dict)
+    failed: dict[RequestKey, Answer] = field(default_factory=dict)
     """By id and request_sha256, if every attempt failed. The last attempt."""
 
-    doubled: dict[Key, tuple[str, str]] = field(default_factory=dict)
+    doubled: dict[RequestKey, tuple[str, str]] = field(default_factory=dict)
     """By id and request_sha256: the places of two different answers."""
+
+    replaced: dict[RequestKey, tuple[str, str]] = field(default_factory=dict)
+    """The same where the last answer is preferred."""
 
     cut_off: list[str] = field(default_factory=list)
     """Places of lines that are not JSON."""
@@ -397,7 +271,7 @@ class Answers:
     request has changed."""
 
     settings: dict[str, str] = field(default_factory=dict)
-    """By the hash of the settings of `meta-eval run`: the first file that names it."""
+    """By the hash of the settings of `meta-eval run`: the place of the first line that names it."""
 
     orders: dict[str, str] = field(default_factory=dict)
     """By the hash of the seed of a random order: the first file that names it."""
@@ -411,7 +285,7 @@ class Answers:
     deployments: list[frozenset[str]] = field(default_factory=list)
     """Sets of endpoints that a run said to be one deployment."""
 
-    def key(self, request_id: str, request_sha256: str) -> Key:
+    def key(self, request_id: str, request_sha256: str) -> RequestKey:
         """The key of the answer to a request. Prefers an answer that repeats the whole request."""
         keys = (request_id, request_sha256), (request_id, request_sha256[:SHORT])
         return next((key for key in keys if key in self.by_key or key in self.failed), (request_id, None))
@@ -427,14 +301,15 @@ def read_answers(
 
     Args:
         files: The files.
-        prefer: ``last`` takes the last of several different answers, in the order of files and lines. Otherwise they
-            are kept in ``doubled``.
+        prefer: ``last`` takes the last of several different answers, in the order of files and lines, and keeps their
+            places in ``replaced``. Otherwise these are kept in ``doubled``.
         names: By form: what its `AnswerForm.bind` found.
 
     Raises:
         AnswersError: A file cannot be read, or a complete line is not an answer.
     """
     answers, forms = Answers(), list_forms()
+    unlike = answers.replaced if prefer == "last" else answers.doubled
     for file in files:
         for answer in _read_lines(file, answers, forms, names):
             key = answer.key
@@ -443,10 +318,11 @@ def read_answers(
                 answers.otherwise.setdefault(answer.id, answer.where)
             if answer.error is not None:
                 answers.failed[key] = answer
-            elif first is None or prefer == "last":
+                continue
+            if first is not None and not first.has_same_content(answer):
+                unlike.setdefault(key, (first.where, answer.where))
+            if first is None or prefer == "last":
                 answers.by_key[key] = answer
-            elif not first.has_same_content(answer):
-                answers.doubled.setdefault(key, (first.where, answer.where))
     for name in answers.by_key:
         answers.failed.pop(name, None)
     return answers
@@ -493,6 +369,8 @@ def _read_lines(file: Path, answers: Answers, forms: Sequence[AnswerForm], names
                 if len(line) > MAX_SAMPLE_BYTES:
                     with locating(where):
                         raise make_unread_error(f"it is longer than {MAX_SAMPLE_BYTES >> 20} MiB")
+                if number == 1 and (form := describe_form(line[:8])):
+                    raise OSError(0, form)
                 if not line.strip():
                     continue
                 try:
@@ -501,7 +379,7 @@ def _read_lines(file: Path, answers: Answers, forms: Sequence[AnswerForm], names
                     answers.cut_off.append(where)
                     continue
                 if isinstance(content, dict) and content.get("format") == ANSWERS:
-                    _read_header(content, str(file), answers)
+                    _read_header(content, str(file), where, answers)
                     lost = reads_tools_lost(note) if isinstance(note := content.get("endpoint"), Mapping) else None
                     tools_lost = tools_lost if lost is None else lost
                     continue
@@ -530,12 +408,12 @@ def _find_kind(content: object, forms: Sequence[AnswerForm]) -> tuple[AnswerForm
     return next(found, (OWN, None))
 
 
-def _read_header(content: Mapping[str, Any], file: str, answers: Answers) -> None:
-    answers.settings.setdefault(str(content.get("settings_sha256")), file)
+def _read_header(content: Mapping[str, Any], file: str, where: str, answers: Answers) -> None:
+    answers.settings.setdefault(str(content.get("settings_sha256")), where)
     if "seed_sha256" in content:
         answers.orders.setdefault(str(content["seed_sha256"]), file)
-    if isinstance(content.get("endpoint"), Mapping):
-        answers.endpoint.append(content["endpoint"])
+    if isinstance(content.get("endpoint"), Mapping) and not is_deep(content["endpoint"]):
+        answers.endpoint.append(hide_secrets(content["endpoint"]))
     if isinstance(deployment := content.get("deployment"), list):
         answers.deployments.append(frozenset(map(str, deployment)))
     if content.get("rerun"):

@@ -401,16 +401,13 @@ def compare_answer(request: Request, answer: Answer, recorded: Answer, split_tex
         (number for number, (a, b) in enumerate(zip(said_tokens, right_tokens, strict=False)) if a != b),
         min(len(said_tokens), len(right_tokens)),
     )
+    heads = (token for family in list_families() for token in family.openings)
     return AnswerComparison(
         request.id, tokens, alike=alike, of=len(right_tokens), identical=text.strip() == right.strip(),
-        empty=_degenerate(text) if right.strip() else "", header=text.lstrip().startswith(_heads()),
+        empty=_degenerate(text) if right.strip() else "",
+        header=text.lstrip().startswith((*heads, "assistant\n", "assistant<|")),
         opening=said_tokens[0] if said_tokens else None,
     )  # fmt: skip
-
-
-def _heads() -> tuple[str, ...]:
-    """The texts that begin the header of a turn."""
-    return (*(token for family in list_families() for token in family.openings), "assistant\n", "assistant<|")
 
 
 def _degenerate(text: str) -> str:

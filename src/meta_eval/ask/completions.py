@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from meta_eval.ask.connection import TO_SAY, NoPageError, OpenAIConnection
+from meta_eval.ask.connection import SECONDS_TO_SAY, NoPageError, OpenAIConnection
 from meta_eval.ask.request import Request
 from meta_eval.ask.served import Served
 from meta_eval.ask.servers_client import RefusedError, ServersClient
@@ -104,6 +104,8 @@ PROBE = (0, 0, 0)
 
 # Limit of counts that every JSON reader handles; and the longest text, which must fit a line of the journal.
 _MOST = 2**53
+# As many ranks fit a file of answers.
+_MOST_RANKS = 2**31
 _LONGEST = 4 * 2**20
 
 
@@ -264,7 +266,7 @@ def _logprob(value: object) -> float:
 
 
 def _rank(value: object) -> int:
-    if isinstance(value, int) and _is_count(value) and value > 0:
+    if isinstance(value, int) and _is_count(value) and 0 < value < _MOST_RANKS:
         return value
     raise ValueError
 
@@ -455,7 +457,7 @@ class CompletionsConnection(OpenAIConnection):
         """
         body = {"model": self._model, "max_tokens": 1, "messages": [{"role": "user", "content": "1"}]}
         try:
-            reply = await self._transport.request("POST", "/chat/completions", body, timeout=TO_SAY)
+            reply = await self._transport.request("POST", "/chat/completions", body, timeout=SECONDS_TO_SAY)
             answered = reply.status == 200 and "choices" in reply.read_json()
         except (GarbledError, CutError, Failed):
             return
@@ -565,12 +567,15 @@ class ServerClient(ServersClient[CompletionsConnection]):
         if (forcing := server.can.forcing) is not None:
             places, answer = await forcing.force(partial(self._scored, server), prompt, ids, max(1, top_k))
             try:
-                return collect_tokens(ids, places, top_k), answer
+                tokens = collect_tokens(ids, places, top_k)
             except ValueError as error:
                 raise GarbledError(f"a response that {error}") from None
-        body = build_forced_request(prompt, ids, how, max(1, top_k))
-        answer = await self._scored(server, body)
-        return read_prompt_tokens(answer, ids, how, top_k), answer
+        else:
+            answer = await self._scored(server, build_forced_request(prompt, ids, how, max(1, top_k)))
+            tokens = read_prompt_tokens(answer, ids, how, top_k)
+        if why := tokens.explain_impossible():
+            raise GarbledError(f"a response in which {why}")
+        return tokens, answer
 
     async def _scored(self, server: CompletionsConnection, body: dict[str, Any]) -> Json:
         return _checked(await server.complete({**server.can.extras, **body}), body["prompt"])

@@ -18,7 +18,7 @@ from meta_eval.harness.settings import RunSettings
 from meta_eval.pack.backends.base import BackendError
 
 # Seconds for a server to identify itself.
-TO_SAY = 60.0
+SECONDS_TO_SAY = 60.0
 
 # Statuses for "not now": too early, too many, overloaded, and those of a proxy before a starting server.
 _NOT_NOW = frozenset((408, 425, 429, 503))
@@ -96,14 +96,14 @@ class Connection(ABC):
     async def read_page(self, path: str) -> str | None:
         """The text of a page beside ``/v1``, such as ``/metrics``; None where there is none or it does not come."""
         try:
-            reply = await self._transport.request("GET", path, timeout=TO_SAY, root=True)
+            reply = await self._transport.request("GET", path, timeout=SECONDS_TO_SAY, root=True)
         except (CutError, Failed):
             return None
         return reply.read_body() if reply.status == 200 else None
 
     async def get(self, path: str) -> Json | str:
         """Get a page; results and errors as of `post`."""
-        return await self._ask("GET", path, None, timeout=TO_SAY)
+        return await self._ask("GET", path, None, timeout=SECONDS_TO_SAY)
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Json | str:
         """Send a body as JSON. Return the answer, or the reason why there will never be one.
@@ -185,7 +185,7 @@ class OpenAIConnection(Connection):
     async def meet(self) -> None:
         """Check that the server answers and has the model; the first time, also find its abilities."""
         try:
-            reply = await self._transport.request("GET", "/models", timeout=TO_SAY)
+            reply = await self._transport.request("GET", "/models", timeout=SECONDS_TO_SAY)
             status = reply.status
             self._refuse_strangers(reply)
             self._refuse_for_now(reply)
@@ -221,7 +221,7 @@ class OpenAIConnection(Connection):
         n_ctx = meta.get("n_ctx") if isinstance(meta, dict) else None
         longest = next((card[name] for name in _LENGTHS if name in card), n_ctx)
         max_model_len = self._settings.max_model_len
-        if not isinstance(longest, int):
+        if not isinstance(longest, int) or longest < 1:
             log.warning(
                 f"{self.url} does not report its context length: max_model_len={max_model_len:,} is not checked"
             )
@@ -235,7 +235,7 @@ class OpenAIConnection(Connection):
     async def _engine(self, card: Json, server: str) -> str:
         name = card.get("owned_by") or server or "server"
         try:
-            reply = await self._transport.request("GET", "/version", timeout=TO_SAY, root=True)
+            reply = await self._transport.request("GET", "/version", timeout=SECONDS_TO_SAY, root=True)
             version = reply.read_json().get("version") if reply.status == 200 else None
         except (GarbledError, Failed):
             version = None
@@ -265,10 +265,6 @@ def _is_file_of(name: str, model: str) -> bool:
     return name.endswith(".gguf") and model in (PurePath(name).name, PurePath(name).stem)
 
 
-def _is_same_text(name: str, model: str) -> bool:
-    return name.casefold() == model.casefold()
-
-
 # Ways to match a server's model name with the requested name: equal; with Ollama's tag; as a file of llama.cpp.
 _SAME: tuple[Callable[[str, str], bool], ...] = (
     str.__eq__,
@@ -277,4 +273,4 @@ _SAME: tuple[Callable[[str, str], bool], ...] = (
 )
 
 # Ways in which a response may write the requested name.
-_SPELLINGS = (_is_same_text, _is_tagged, _is_file_of)
+_SPELLINGS = (lambda name, model: name.casefold() == model.casefold(), _is_tagged, _is_file_of)

@@ -98,9 +98,8 @@ class Stopping:
         for name in rules.tasks:
             # Of a baseline of several runs, docs count with their mean. How the runs differ is no part of a round.
             runs = [
-                tuple(doc for doc in docs if doc.doc_id in requests[name])
-                for docs in baseline.regraded.get(name, ((),))
-            ]
+                tuple(doc for doc in run.docs if doc.doc_id in requests[name]) for run in baseline.graded.all_runs(name)
+            ] or [()]
             docs = runs[0]
             scores = _metric(runs, manifest.tasks[name])
             if scores is None or len(scores.doc_indices) < len(requests[name]):

@@ -146,8 +146,8 @@ def is_answered(request: Request, answers: Answers) -> bool:
 def _answer(request: Request, answers: Answers, problems: Problems) -> Answer | None:
     key = answers.key(request.id, request.sha256)
     if key in answers.failed:
-        failed = answers.failed[key]
-        problems.failed.append(f"{request.id}: {failed.error:.120}")
+        why = (answers.failed[key].error or "").strip() or "no reason was given"
+        problems.failed.append(f"{request.id}: {why:.120}")
         return None
     answer = answers.by_key.get(key)
     if answer is None:
@@ -267,9 +267,11 @@ def grade_answers(answers: Sequence[Path], pack: Path, options: GradingOptions) 
             hint="Leave this file out; `meta-eval run --grade-only` reads it",
         )
     if len(engine_answers.settings) > 1:
-        listed = ", ".join(engine_answers.settings.values())
+        places = list(engine_answers.settings.values())
+        is_joined = len({place.rpartition(", line ")[0] for place in places}) < len(places)
         raise AnswersError(
-            f"these answers were generated with different settings: {listed}", hint="Grade them one at a time"
+            f"these answers were generated with different settings: {'; '.join(places)}",
+            hint=f"{'Split a file before such a line, and grade the parts' if is_joined else 'Grade them'} one by one",
         )
     if engine_answers.cut_off and not engine_answers.by_key and not engine_answers.failed:
         raise AnswersError(
@@ -355,14 +357,15 @@ class Grading:
         problems.check(engine_answers, partial=partial)
         chosen = [name for name in self.tasks if matched[name].docs]
         if not chosen:
+            again, ask = "rerun the same command: it asks them again", "`meta-eval run` without --grade-only"
+            if not go_on:
+                again, ask = "have the requests answered again", "`meta-eval export` writes what it must answer"
             if problems.failed:
                 raise AnswersError(
                     f"every request failed ({problems.failed[0]})",
-                    hint="Mend what the error names, and rerun the same command: it asks them again",
+                    hint=f"Mend what the error names, and {again}",
                 )
-            raise AnswersError(
-                "none of the answers can be graded", hint="Ask the model: `meta-eval run` without --grade-only"
-            )
+            raise AnswersError("none of the answers can be graded", hint=f"Ask the model: {ask}")
         used = [
             answer
             for task_answers in matched.values()
@@ -390,6 +393,11 @@ class Grading:
                     done.broken[name] = str(error)
                     continue
                 done.scores[name] = evaluated.scores
+                if (metric := manifest.tasks[name].primary_metric) not in evaluated.scores:
+                    given = join_names([*evaluated.scores], NAMED) or "no other"
+                    log.warning(
+                        f"{name}: its grader gives no {metric}, so reports have no score of it; it gives {given}"
+                    )
                 writer.add(name, evaluated, matched[name].docs)
             engines = sorted({answer.engine for answer in used if answer.engine})
             done.results = writer.finish(

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import glob
 import hashlib
 import json
 import os
@@ -31,16 +32,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from meta_eval.ask.answer_files import ANSWERS, VERSION, Answers, format_answer, read_answers
+from meta_eval.ask.answer_files import ANSWERS, VERSION, Answers, read_answers
 from meta_eval.ask.grading import SAME, join_endpoints
 from meta_eval.base.display import plural, quoted
-from meta_eval.base.errors import ConfigError, PackError
+from meta_eval.base.errors import FULL_DISK, ConfigError, PackError
 from meta_eval.base.hashing import OWN_SERVER, hash_json, hash_text
 from meta_eval.base.inputs import open_regular, parse_json, read_regular
 from meta_eval.base.logs import log, report_progress
-from meta_eval.base.outputs import replace_file
+from meta_eval.base.outputs import make_folder, replace_file
 from meta_eval.base.secrets import redact_secrets
-from meta_eval.harness.answer import Answer
+from meta_eval.harness.answer import Answer, AnswersError, format_answer
 from meta_eval.harness.settings import RunSettings
 from meta_eval.pack.backends.registry import backend_of
 
@@ -92,7 +93,7 @@ class Journal:
 
     def __enter__(self) -> Self:
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            make_folder(self._folder)
             self._file = os.open(self.path, _APPEND, 0o666)
         except OSError as error:
             raise self._unwritable(error) from None
@@ -106,7 +107,7 @@ class Journal:
             raise PackError(
                 "another run is writing this answers file",
                 where=str(self.path),
-                hint="Wait for it, or give each run a part with --shard",
+                hint="Wait for it, or end it. `meta-eval run` can share a pack with --shard",
             ) from None
         try:
             size = os.fstat(self._file).st_size
@@ -137,7 +138,7 @@ class Journal:
 
     def files(self) -> list[Path]:
         """All existing files of this run, including those of shards, sorted."""
-        return sorted(self._folder.glob(f"{_literal(self._stem)}*.jsonl"))
+        return sorted(self._folder.glob(f"{glob.escape(self._stem)}*.jsonl"))
 
     def read(self) -> Answers:
         """Read all answers so far, of any process."""
@@ -159,7 +160,8 @@ class Journal:
         """
         place = self.places.get((answer.task, answer.doc))
         endpoint = answer.endpoint or self.endpoint
-        self._append(format_answer(replace(answer, engine=engine, model=self._model, endpoint=endpoint, place=place)))
+        line = replace(answer, engine=engine, model=self._model, endpoint=endpoint, random_place=place)
+        self._append(format_answer(line))
 
     def _append(self, content: Mapping[str, Any]) -> None:
         self._write(json.dumps(content).encode() + b"\n")
@@ -173,14 +175,16 @@ class Journal:
             raise self._unwritable(error) from None
 
     def _unwritable(self, error: OSError) -> PackError:
-        link = error.errno == errno.ELOOP
-        return PackError(
-            "is a link, and answers are not written through links" if link else f"cannot be written ({error.strerror})",
-            where=str(self.path),
-            hint="Move it away, or link its folder instead"
-            if link
-            else "Free some space, then rerun the same command: earlier answers are saved",
-        )
+        what, where = f"cannot be written ({error.strerror})", self.path
+        hint: str | None = "Make it and its folder writable files of yours"
+        if error.errno == errno.ELOOP:
+            what = "is a link, and answers are not written through links"
+            hint = "Move it away, or link its folder instead"
+        elif error.errno in FULL_DISK:
+            hint = "Free some space, then rerun the same command: earlier answers are saved"
+        elif isinstance(error, (FileExistsError, NotADirectoryError)):
+            where, hint = error.filename, None
+        return PackError(what, where=str(where), hint=hint)
 
 
 def check_shard(shard: object) -> None:
@@ -245,10 +249,6 @@ def _file_name(model: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "_", name)[:100].lstrip(".") or "model"
 
 
-def _literal(stem: str) -> str:
-    return re.sub(r"([\[\]*?])", r"[\1]", stem)
-
-
 def read_earlier_answers(
     journal: Journal,
     settings: RunSettings,
@@ -257,7 +257,8 @@ def read_earlier_answers(
     same: bool,
     folder_option: str = "--set output_path=FOLDER",
 ) -> Answers:
-    """Read the answers so far, and refuse to add others to them that are of another deployment.
+    """Read the answers so far, and refuse to add others to them that are of another deployment. Say which requests have
+    several different answers.
 
     Args:
         journal: Of the run, open.
@@ -267,11 +268,22 @@ def read_earlier_answers(
         folder_option: The option that names another folder.
 
     Raises:
-        AnswersError: They cannot be read.
+        AnswersError: They cannot be read, or a file is named as that of other settings.
         ConfigError: Some are of another deployment.
     """
     report_progress("looking for what is not answered yet")
     answers = journal.read()
+    for settings_sha256, where in answers.settings.items():
+        if settings_sha256 not in (journal.key, "None"):
+            raise AnswersError(
+                "names other settings than the name of its file", where=where, hint="Rename it back, or move it away"
+            )
+    if answers.replaced:
+        (name, _), (first, last) = next(iter(answers.replaced.items()))
+        log.warning(
+            f"{plural(len(answers.replaced), 'request')} with answers that are not alike, and the last counts: "
+            f"{name} in {first} and {last}"
+        )
     endpoints = backend_of(settings).list_endpoints(settings)
     if asks and endpoints:
         _check_deployment(journal, answers, endpoints, settings, same=same, folder_option=folder_option)

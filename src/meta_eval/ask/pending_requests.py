@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from meta_eval.ask.answer_files import Answers
 from meta_eval.ask.client import Client, find_refusals
-from meta_eval.ask.request import Key, Request
+from meta_eval.ask.request import Request, RequestKey
 from meta_eval.ask.request_kinds import build_requests, find_request_kind
 from meta_eval.base.logs import log
 from meta_eval.harness.answer import Answer
@@ -184,7 +184,7 @@ class PendingRequests:
                 if request.id in wanted:
                     yield request
 
-    def keys(self, task: str | None = None) -> set[Key]:
+    def keys(self, task: str | None = None) -> set[RequestKey]:
         """The key of each request, for a task or for all."""
         some = self.slim_requests.values() if task is None else [self.slim_requests.get(task, [])]
         return {request.key for requests in some for request in requests}
@@ -244,7 +244,7 @@ def leave_out_unasked(
     return reasons
 
 
-def select_answers(answers: Answers, keys: Collection[Key]) -> Answers:
+def select_answers(answers: Answers, keys: Collection[RequestKey]) -> Answers:
     """Select the answers to some requests. A file of a run may also have answers to other tasks and to changed prompts.
 
     Args:

@@ -14,7 +14,7 @@ from meta_eval.ask.request_kinds import build_requests, find_request_kind
 from meta_eval.base.inputs import read_table
 from meta_eval.base.pack_names import join_names
 from meta_eval.harness.answer import Answer
-from meta_eval.harness.doc_results import ResultsError
+from meta_eval.harness.doc_results import ResultsError, Sample
 from meta_eval.harness.evaluator import Evaluator
 from meta_eval.harness.lm_eval_run import Run, TaskRun
 from meta_eval.harness.sample_parser import read_arguments
@@ -185,7 +185,8 @@ def _read_texts(task: TaskRun, side: str, several: Counter[str]) -> Iterator[tup
         for doc in task.docs:
             sample = read(next(iter(doc.filter_results.values())))
             request = _read_request(task.task, doc.doc_id, sample)
-            answers = [answer for response in sample["resps"] for answer in _as_list(response)]
+            responses = [response if isinstance(response, list) else [response] for response in sample["resps"]]
+            answers = [answer for response in responses for answer in response]
             if request is None or not answers or not isinstance(answers[0], str):
                 continue
             if len(answers) > 1:
@@ -197,11 +198,7 @@ def _read_texts(task: TaskRun, side: str, several: Counter[str]) -> Iterator[tup
             yield request, Answer(id=request.id, text=text, request_sha256=sha256)
 
 
-def _as_list(response: Any) -> list[Any]:
-    return response if isinstance(response, list) else [response]
-
-
-def _read_request(task: str, doc: int, sample: Mapping[str, Any]) -> Request | None:
+def _read_request(task: str, doc: int, sample: Sample) -> Request | None:
     """The first request of a sample; None unless it generates."""
     requests = read_arguments(sample)
     if not requests or len(requests[0]) < 2 or not isinstance(requests[0][1], dict):

@@ -15,6 +15,7 @@ from pathlib import Path
 from meta_eval.base.apart import apart
 from meta_eval.base.errors import ConfigError, PackError, UserError, locating
 from meta_eval.base.logs import report_progress
+from meta_eval.base.outputs import write_file
 from meta_eval.base.pack_names import join_names
 from meta_eval.base.thresholds import SAME_VALUE
 from meta_eval.harness.doc_results import LOWER_IS_BETTER, UNBOUNDED_METRICS, DocResult, FilterResult
@@ -22,7 +23,7 @@ from meta_eval.harness.each_answer import add_each_answer
 from meta_eval.harness.evaluator import Evaluated, Evaluator
 from meta_eval.harness.lm_eval_run import Run, TaskRun, average_groups_again
 from meta_eval.harness.provenance import find_installed_lm_eval, make_grader_facts
-from meta_eval.harness.replay import Answers, read_recorded
+from meta_eval.harness.replay import RecordedResponses, read_recorded
 from meta_eval.harness.results_file import Aggregate, as_mapping, read_results_file
 from meta_eval.harness.sample_files import read_graded
 from meta_eval.harness.scores import compute_scores
@@ -111,7 +112,7 @@ class Regrader:
             raise ConfigError("scoring it runs code that a model wrote", hint="Add --allow-code where that is safe")
         graded, grader = [], "the pack"
         for run in runs:
-            if not run.docs:
+            if not run.docs or run.samples_file is None:  # what verify stored is graded by the pack
                 graded.append(run)
             elif entry is not None and self._evaluator is not None:
                 graded.append(_take_verdicts(run, self._grade_in_pack(self._evaluator, run)))
@@ -146,9 +147,7 @@ class Regrader:
         made = make_task_files(code, rows, run.primary_metric or "none,none", clusters)
         with tempfile.TemporaryDirectory(prefix="meta-eval-regrade-") as folder:
             for name, content in {**code.files(), **made.files}.items():
-                path = Path(folder) / name
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(content)
+                write_file(Path(folder) / name, content)
             evaluator = Evaluator(Path(folder))
             try:
                 task = evaluator.load(run.task)
@@ -162,13 +161,18 @@ class Regrader:
                 ) from None
 
 
-def _read_answers(run: TaskRun) -> list[Answers]:
+def _read_answers(run: TaskRun) -> list[RecordedResponses]:
     with run.open_samples() as read_whole:
         return [read_responses(read_whole(next(iter(doc.filter_results.values())))["resps"]) for doc in run.docs]
 
 
 def _evaluate(
-    evaluator: Evaluator, name: str, task: object, answers: list[Answers], indices: list[int] | None, allow_code: bool
+    evaluator: Evaluator,
+    name: str,
+    task: object,
+    answers: list[RecordedResponses],
+    indices: list[int] | None,
+    allow_code: bool,
 ) -> Evaluated:
     evaluated = evaluator.evaluate(
         name, task=task, answers=answers, indices=indices, allow_code=allow_code, hashed=False

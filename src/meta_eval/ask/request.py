@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     pass
 
 # The id and the hash of a request. An answer may repeat the start of the hash, or nothing of it.
-Key = tuple[str, str | None]
+RequestKey = tuple[str, str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class Request:
         return self._hash()[1]
 
     @property
-    def key(self) -> Key:
+    def key(self) -> RequestKey:
         """What its answer has as `Answer.key`."""
         return self.id, self.sha256
 
@@ -132,6 +132,8 @@ class Request:
             tokens = collect_tokens(self.forced_ids, places, self.top_k)
         except ValueError as error:
             return self.answer(error=f"{by} {error}", **fields)
+        if why := tokens.explain_impossible():
+            return self.answer(error=f"{by} gives an answer in which {why}", **fields)
         return self.answer(tokens=tokens, completion_tokens=len(self.forced_ids), **fields)
 
     def without_ids(self) -> Request:

@@ -15,11 +15,12 @@ from meta_eval.ask.request import Request
 from meta_eval.ask.request_kinds import build_requests, choose_tasks_to_ask
 from meta_eval.base.errors import ConfigError
 from meta_eval.base.logs import log, report_progress
-from meta_eval.base.outputs import check_outputs, replace_file
+from meta_eval.base.outputs import check_outputs, check_own, replace_file
 from meta_eval.harness.evaluator import Evaluator
 from meta_eval.pack.integrity import check_unchanged
-from meta_eval.pack.manifest import MANIFEST, Manifest, read_manifest
+from meta_eval.pack.manifest import Manifest, read_manifest
 from meta_eval.pack.prompt_lengths import find_tokenizer
+from meta_eval.pack.source_files import list_sources
 
 
 @dataclass(slots=True)
@@ -36,7 +37,7 @@ def export_requests(pack: Path, file: Path, options: ExportOptions) -> Exported:
 
     Args:
         pack: The pack.
-        file: Where to write. An existing file is replaced.
+        file: Where to write. A file of requests that an earlier export wrote is replaced.
         options: Requests to write.
 
     Raises:
@@ -55,8 +56,11 @@ def export_requests(pack: Path, file: Path, options: ExportOptions) -> Exported:
     of = Export(pack, manifest, evaluator, chosen, encoder, options.force, changed)
     form.check_export(of)
     done = Exported(file, encoder is not None)
-    check_outputs((file,), (*(pack / name for name in (MANIFEST, *manifest.files)), *map(Path, options.answered)))
+    check_outputs((file,), (pack, *list_sources(pack), *map(Path, options.answered)))
+    check_own(file, form.mark)
     answers = read_answers([Path(answered) for answered in options.answered])
+    if options.answered and not answers.by_key and not answers.failed:
+        raise ConfigError("these files hold no answer", where="--answered", hint="Name the files that `run` wrote")
     with replace_file(file) as out:
         for line in form.format_requests(_build_requests(of, answers, done.tasks), of):
             out.write(line)

@@ -26,7 +26,7 @@ from meta_eval.pack.backends.registry import suggest_backend
 from meta_eval.pack.manifest import Manifest
 from meta_eval.pack.task_choice import choose_tasks, leave_out_tasks
 
-ENTRY_POINTS = "meta_eval.request_kinds"
+REQUEST_KINDS_GROUP = "meta_eval.request_kinds"
 
 # Docs whose instances are in memory at a time. lm-eval would keep those of all docs.
 _CHUNK = 512
@@ -195,7 +195,7 @@ class Chat(Generate):
         return None
 
 
-class Choices(RequestKind):
+class Likelihoods(RequestKind):
     """The log-likelihood of each continuation of a prompt. Recorded likelihoods are compared with it."""
 
     name = "choices"
@@ -282,12 +282,12 @@ class Force(RequestKind):
             yield replace(request, prompt_ids=prompt, continuation_ids=continuations)
 
 
-_CORE = (Generate(), Chat(), Choices(), Force())
+_CORE = (Generate(), Chat(), Likelihoods(), Force())
 
 
 def list_kinds() -> dict[str, RequestKind]:
     """All kinds by name: the core's, then those of packages. A broken one is a warning."""
-    return _load_kinds(tuple(find_extensions(ENTRY_POINTS, [kind.name for kind in _CORE]).values()))
+    return _load_kinds(tuple(find_extensions(REQUEST_KINDS_GROUP, [kind.name for kind in _CORE]).values()))
 
 
 @cache

@@ -102,7 +102,8 @@ class Pace:
             ("tokens", tokens, self._written) if tokens else ("prompt tokens", self._prompts[1], self._read)
         )
         words = [f"{_short(total)} {name}"] if total else []
-        words += [f"{_rate(new / self._seconds)} {name} a second"] if new else []
+        rate = new / self._seconds if new else 0.0
+        words += [f"{rate:,.0f} {name} a second" if rate >= 10 else f"{rate:.2g} {name} a second"] if new else []
         left = self.seconds_left()
         if left is not None:
             words.append(f"{format_duration(left)} left")
@@ -160,10 +161,6 @@ def format_duration(seconds: float) -> str:
     return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def _rate(per_second: float) -> str:
-    return f"{per_second:,.0f}" if per_second >= 10 else f"{per_second:.2g}"
-
-
 def _short(count: float) -> str:
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if count >= 10 * size or (count >= size and letter != "k"):
@@ -174,7 +171,7 @@ def _short(count: float) -> str:
 # Early docs that a run which may stop asks again before it ends. A loss of 20 points shows in 19 of 20 such runs.
 EARLY = 64
 
-FOLDER = "rerun"
+_FOLDER = "rerun"
 
 
 @dataclass(slots=True)
@@ -224,7 +221,7 @@ class SecondAnswers:
         docs = {(name, doc) for name, numbers in self._docs(first).items() for doc in numbers}
         chosen = order.sort(docs if among is None else docs & set(among), "rerun")[: self.count]
         second = self.journal.read()
-        requests = [request for request in self._requests(chosen) if not _is_given(request, second)]
+        requests = [request for request in self._requests(chosen) if request.key not in second.by_key]
         if not requests:
             return
         report_progress(f"asking {len(chosen):,} docs again")
@@ -286,12 +283,8 @@ def open_second_answers(
     pending: PendingRequests, count: int,
 ) -> SecondAnswers:  # fmt: skip
     """The second answers of a run, those that are there and those that are to be asked."""
-    journal = Journal(output / "answers" / FOLDER, model, identity, second=True)
+    journal = Journal(output / "answers" / _FOLDER, model, identity, second=True)
     return SecondAnswers(journal, grading, manifest, pending, count)
-
-
-def _is_given(request: Request, answers: Answers) -> bool:
-    return request.key in answers.by_key
 
 
 _TOOLS_LOST = "The endpoint's chat template leaves tools out of the prompt: serve the model with one that has them"

@@ -410,8 +410,9 @@ class ServersClient(Client, Generic[_Server]):
             self._hopeless += 1
             if self._hopeless >= _HOPELESS:
                 raise BackendError(
-                    f"none of {self._hopeless} requests was answered; the last error: {done.error}", where=server.url
-                )
+                    f"none of {self._hopeless} requests was answered; the last error: {done.error}", where=server.url,
+                    hint="Look into the server's log, then rerun the same command",
+                )  # fmt: skip
 
     async def _watch(self, server: _Server) -> None:
         """Watch a server; when it is down, wait until it is up again.

@@ -7,9 +7,12 @@ what it sends. A `Reply` hides the key first; what shortens a text comes afterwa
 from __future__ import annotations
 
 import asyncio
+import base64
+import html
 import json
 import math
 import random
+import re
 import time
 from collections.abc import Callable, Mapping
 from email.utils import parsedate_to_datetime
@@ -64,6 +67,9 @@ _FAULTS = (
     ("InvalidURL", "this is no address"),
 )
 
+# What aiohttp says of a body that is not compressed as its header says, or in a way that aiohttp does not read.
+_NOT_DECODED = ("decode content-encoding", "message='deflate'")
+
 
 Json = Mapping[str, Any]
 
@@ -107,18 +113,53 @@ class Merger(Protocol):
         """The answer; errors as of `feed`."""
 
 
+def _list_forms(key: str) -> list[str]:
+    """Patterns of how a key may be written: each character as it is or in an escape, or all of it in hex or base64.
+
+    In base64 the text before it, such as a user's name, shifts its bits, and its own last bits hang on what follows.
+    """
+    forms, raw = ["".join(map(_spell, key))], key.encode()
+    if len(raw) >= _SECRET:
+        forms.append(r"(?:0x|\\x|[ ,:-]){0,2}".join(map(_spell_hex, raw)))
+    for before in range(3) if len(raw) >= _SECRET else ():
+        bits = 8 * before, 8 * (before + len(raw))
+        text = base64.b64encode(bytes(before) + raw).decode()[math.ceil(bits[0] / 6) : bits[1] // 6]
+        forms += map(re.escape, (text, text.translate({ord("+"): "-", ord("/"): "_"})))
+    return forms
+
+
+def _spell(character: str) -> str:
+    """A pattern of a character: as it is, or in an escape of JSON, HTML or addresses, which may be escaped once more.
+
+    Each way begins with a plain character, so that the search passes quickly over what has none of them.
+    """
+    plain, number, code = re.escape(character), ord(character), _spell_hex(ord(character))
+    octets = "".join(f"%(?:25)*{_spell_hex(byte)}" for byte in character.encode())
+    named = re.escape(html.escape(character).removeprefix("&"))
+    html_escape = rf"&(?:amp;)*(?:{named}|#0*{number};|#[xX]0*{code};)"
+    return rf"(?:{plain}|\\\\{{0,2}}{plain}|\\\\?(?:u00|x){code}|{octets}|{html_escape})"
+
+
+def _spell_hex(number: int) -> str:
+    """A pattern of a number in hex, in letters of either case."""
+    return "".join(f"[{digit}{digit.upper()}]" if digit.isalpha() else digit for digit in f"{number:02x}")
+
+
 class _Key:
     """Hides an API key in whatever an endpoint sends."""
 
     def __init__(self, key: str | None) -> None:
         self._key = key or ""
+        self._forms = [re.compile(form) for form in _list_forms(self._key)] if key else []
 
     def hide(self, value: Any, *, at_least: int = 1) -> Any:
         """A text, or all texts of a JSON tree, without the key, if that has so many characters."""
         if not self._key or len(self._key) < at_least:
             return value
         if isinstance(value, str):
-            return value.replace(self._key, "…")
+            for form in self._forms:
+                value = form.sub("…", value)
+            return value
         if isinstance(value, list):
             return [self.hide(item) for item in value]
         if isinstance(value, dict):
@@ -127,7 +168,9 @@ class _Key:
 
     def is_in(self, raw: bytes) -> bool:
         """Whether JSON may hold the key, as it is or with escapes. Large answers without it are not searched."""
-        return self._key.encode() in raw or b"\\u00" in raw or not _ESCAPED.isdisjoint(self._key)
+        escapes = not _ESCAPED.isdisjoint(self._key) or b"\\u00" in raw or b"\\/" in raw
+        text = "" if escapes else raw.decode("utf-8", "replace")
+        return escapes or any(form.search(text) for form in self._forms)
 
 
 class Reply:
@@ -233,7 +276,7 @@ class Transport:
 
         Raises:
             CutError: There is no connection, or it was cut.
-            GarbledError: A stream has the wrong form, or holds an error.
+            GarbledError: A stream has the wrong form, or holds an error; or the body cannot be decoded.
             Failed: No answer in time, or an endless one.
         """
         import aiohttp
@@ -241,8 +284,8 @@ class Transport:
         options: dict[str, Any] = {"allow_redirects": False}
         if body is not None:
             options |= {"data": json.dumps(body).encode(), "headers": {"Content-Type": "application/json"}}
+        limit = self._timeout if timeout is None else min(timeout, self._timeout)
         if timeout is not None:
-            limit = min(timeout, self._timeout)
             options["timeout"] = aiohttp.ClientTimeout(total=limit, sock_connect=_TO_CONNECT)
         url = (self._url.removesuffix("/v1") if root else self._url) + path
         try:
@@ -255,8 +298,10 @@ class Transport:
         except aiohttp.ConnectionTimeoutError:
             raise CutError(await _explain_silence(url)) from None
         except TimeoutError:
-            raise Failed(f"no answer within {timeout or self._timeout:g} seconds") from None
+            raise Failed(f"no answer within {limit:g} seconds") from None
         except (aiohttp.ClientError, OSError) as error:
+            if any(words in str(error) for words in _NOT_DECODED):
+                raise GarbledError("a response whose Content-Encoding cannot be read") from None
             raise CutError(_fault(error)) from None
 
 
@@ -283,7 +328,8 @@ def draw_backoff(failures: int, most: float = _MOST) -> float:
 
 
 def retry_after(reply: Reply) -> float | None:
-    """Read ``Retry-After`` in seconds, from either of its two forms."""
+    """Read ``Retry-After`` in seconds, from either of its two forms. A time that is over, or shorter than our own first
+    pause, is none: a server that always names it would get requests without a pause."""
     header = reply.header("Retry-After").strip()
     if not header:
         return None
@@ -294,7 +340,7 @@ def retry_after(reply: Reply) -> float | None:
             seconds = parsedate_to_datetime(header).timestamp() - time.time()
         except (ValueError, TypeError, OverflowError):
             return None
-    return min(max(0.0, seconds), _MOST_ASKED_FOR) if math.isfinite(seconds) else None
+    return min(seconds, _MOST_ASKED_FOR) if _FIRST <= seconds < math.inf else None
 
 
 def _fault(error: BaseException) -> str:

@@ -6,7 +6,11 @@ safe. Other code escapes nothing.
 
 from __future__ import annotations
 
+import os
 import re
+from pathlib import Path
+
+from meta_eval.base.secrets import redact_secrets
 
 # Characters that hide, reorder or forge text: controls except tab and newline, soft hyphens, zero-width and bidi marks,
 # line separators, interlinear marks, tags, lone surrogates. The two joiners of Indic scripts are allowed.
@@ -15,19 +19,50 @@ _HIDDEN = re.compile(
     "\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e0fff]"
 )
 _BREAKS = re.compile(r"[\t\n]")
+# What a message repeats of a word: no name of a file is longer.
+_LONG_WORD = re.compile(r"([^\s/,]{255})[^\s/,]+")
 
 # Maximum length of a quoted value.
 _MOST = 200
 
 
+def name_path(path: Path | str) -> str:
+    """A path for people, which says nothing of the machine where it lies below the working directory or the home."""
+    here, home, real = str(Path.cwd()), os.environ.get("HOME") or os.sep, str(path)
+    if f"{real}{os.sep}".startswith(f"{here}{os.sep}"):
+        return os.path.relpath(real, here)
+    return f"~{real.removeprefix(home)}" if len(home) > 1 and real.startswith(f"{home}{os.sep}") else real
+
+
+def name_error(error: BaseException) -> str:
+    """The kind of an exception and its message; that of others' code may fail to make one."""
+    try:
+        said = _name_paths(str(error).strip())
+    except Exception:
+        said = ""
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
+def _name_paths(text: str) -> str:
+    """Text of others in which paths are as `name_path` names them."""
+    for folder, short in ((str(Path.cwd()), ""), (os.environ.get("HOME", ""), "~/")):
+        text = re.sub(rf"(?<![\w./~-]){re.escape(folder)}/", short, text) if len(folder) > 1 else text
+    return text
+
+
 def visible(text: str) -> str:
-    """Replace each hidden character, as in ``⟨U+202E⟩``. The result can be encoded, and shows what it holds."""
-    return _HIDDEN.sub(_named, text)
+    """Replace each hidden character, as in ``⟨U+202E⟩``, and each credential. The result can be encoded."""
+    return _HIDDEN.sub(_named, redact_secrets(text))
 
 
 def one_line(text: str) -> str:
     """Like `visible`, but replaces tabs and line ends too. Quoted text cannot forge a second message."""
     return _BREAKS.sub(_named, visible(text))
+
+
+def cut_words(text: str) -> str:
+    """Like `one_line`, but cuts words that are longer than the name of a file can be."""
+    return one_line(_LONG_WORD.sub(r"\1…", text))
 
 
 def quoted(value: object) -> str:

@@ -14,15 +14,30 @@ from functools import wraps
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from meta_eval.base.display import one_line
+from meta_eval.base.display import cut_words, one_line
 from meta_eval.base.secrets import redact_secrets
 
 _LONGEST_WORD = 200
 # From this similarity on, a word is a typo of the other. Shorter parts of a name than this tell nothing.
 _TYPO, _SHORTEST_PART = 0.8, 4
 
-# Errors that a single message lists.
-_MOST_JOINED = 8
+# Errors that a single message lists, and characters of a place and of what is wrong there.
+_MOST_JOINED, _LONGEST_PART = 8, 1500
+
+# Errors of the system that say that a file has no room, and what to do then.
+FULL_DISK = (errno.EFBIG, errno.ENOSPC, errno.EDQUOT)
+FREE_SPACE = "Free space there and in the folder of temporary files (TMPDIR)"
+
+# What Python says where no folder takes a temporary file.
+_NO_FOLDER = "No usable temporary directory found"
+
+# What to do about what the system says, where nothing else is said.
+_HINTS = {
+    **dict.fromkeys(FULL_DISK, FREE_SPACE),
+    errno.EACCES: "Allow it (chmod u+rwX), or name another",
+    errno.EEXIST: "Move away the file that is where a folder is needed, or name another folder",
+    errno.ENOTDIR: "Move away the file that is where a folder is needed, or name another folder",
+}
 
 _P = ParamSpec("_P")
 _E = TypeVar("_E", bound="UserError")
@@ -47,9 +62,17 @@ class UserError(Exception):
         super().__init__(str(self))
 
     def __str__(self) -> str:
-        message = f"{self.where}: {self.what}" if self.where else self.what
-        end = "" if message.endswith("?") else "."
-        return one_line(redact_secrets(f"{message}{end} {self.hint}" if self.hint else message))
+        what, where = (text and _shorten(text) for text in (self.what, self.where))
+        message = f"{where}: {what}" if where else f"{what}"
+        end = "" if message.endswith(("?", ".")) else "."
+        hint = self.hint or next((todo for code, todo in _HINTS.items() if os.strerror(code) in self.what), None)
+        return one_line(f"{message}{end} {hint}" if hint else message)
+
+
+def _shorten(text: str) -> str:
+    """A part of a message without credentials, on one line, with what it repeats cut to a length."""
+    short = cut_words(redact_secrets(text))
+    return short if len(short) <= _LONGEST_PART else f"{short[:_LONGEST_PART]}…"
 
 
 class locating:  # noqa: N801 (it stands in a `with`, as a verb)
@@ -92,6 +115,9 @@ def refused(error: OSError) -> UserError:
         errno.ENOENT
     ):  # getcwd(2) failed; relative paths need it
         return UserError("the working directory no longer exists", hint="Change to another folder: cd ~")
+    if _NO_FOLDER in str(error):
+        what = "there is no folder for temporary files that can be written and has space"
+        return UserError(what, where="TMPDIR", hint="Set TMPDIR to one, or free space in /tmp")
     where = error.filename if error.filename is not None else "stdout, or another file that was open"
     return UserError(error.strerror or str(error) or type(error).__name__, where=str(where))
 
@@ -198,32 +224,43 @@ def _squeeze(name: str) -> str:
     return re.sub(r"[\W_]+", "", name.lower())
 
 
-# What follows "Input should be ", and what a value must be.
-_PLAIN = (
-    (r"a valid integer.*", "a whole number"),
-    (r"a valid number.*", "a number"),
-    (r"a valid boolean.*", "true or false"),
-    (r"a valid string.*", "a text"),
-    (r"a valid (list|tuple).*", "a list"),
-    (r"a valid dictionary.*", "a mapping of keys to values"),
-    (r"greater than or equal to (.+)", r"\1 or more"),
-    (r"less than or equal to (.+)", r"\1 or less"),
-    (r"greater than (.+)", r"more than \1"),
+# Messages of pydantic, and what is so instead.
+_PLAIN = tuple(
+    (re.compile(pattern, re.DOTALL), plain)
+    for pattern, plain in (
+        (r"Field required", "it is missing"),
+        (r"Extra inputs are not permitted", "there is no such key"),
+        (r"(?:\w+) should have (at (?:least|most) \d+ \w+).*", r"it must have \1"),
+        (r"String should match pattern (.+)", r"it must match \1"),
+        (r"Assertion failed, (.+)", r"\1"),
+        (r"Input should be a valid integer.*", "it must be a whole number"),
+        (r"Input should be a valid number.*", "it must be a number"),
+        (r"Input should be a valid boolean.*", "it must be true or false"),
+        (r"Input should be a valid string.*", "it must be a text"),
+        (r"Input should be a valid (?:list|tuple|set|frozenset).*", "it must be a list"),
+        (r"Input should be (?:a valid dictionary|an object).*", "it must be a mapping of keys to values"),
+        (r"Input should be None.*", "it must be null"),
+        (r"Input should be greater than or equal to (.+)", r"it must be \1 or more"),
+        (r"Input should be less than or equal to (.+)", r"it must be \1 or less"),
+        (r"Input should be greater than (.+)", r"it must be more than \1"),
+        (r"Input should be (.+)", r"it must be \1"),
+        (r"(?:Input|\w+) should (.+)", r"it must \1"),
+    )
 )
 
 
 def describe_wrong_value(message: str, value: object = "") -> str:
-    """What a value must be: ``it must be a whole number``. Messages of our own checks stay as they are.
+    """What is wrong with a value in plain words: ``it must be a whole number``. Messages of our own checks stay as they
+    are.
 
     Args:
         message: The message of pydantic's error.
         value: The value, for the nearest of the allowed names.
     """
-    words = message.removeprefix("Value error, ").rstrip(".")
-    if not words.startswith("Input should be "):
+    own = message.removeprefix("Value error, ")
+    words = own.rstrip(".")
+    if own != message:
         return words
-    bound = words.removeprefix("Input should be ")
-    names = re.findall("'([^']*)'", bound)
-    for pattern, plain in _PLAIN:
-        bound = re.sub(f"^{pattern}$", plain, bound)
-    return f"it must be {bound}{suggest_name(str(value), names)}"
+    plain = next((match.expand(plain) for pattern, plain in _PLAIN if (match := pattern.fullmatch(words))), words)
+    names = re.findall("'([^']*)'", words) if words.startswith("Input should be ") else []
+    return f"{plain}{suggest_name(str(value), names)}"

@@ -14,6 +14,7 @@ from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from meta_eval.base.display import name_error
 from meta_eval.base.errors import UserError
 from meta_eval.base.isolation import isolate_import
 from meta_eval.base.logs import log
@@ -126,7 +127,7 @@ def load_extension(extension: Extension, socket: type[Any], **attributes: tuple[
             loaded = loaded() if isinstance(loaded, type) else loaded
     except ModuleNotFoundError as error:
         if not _is_missing(error, point.value):
-            raise ExtensionError(f"cannot be loaded: {_describe(error)}", where=read_name()) from error
+            raise ExtensionError(f"cannot be loaded: {name_error(error)}", where=read_name()) from error
         raise ExtensionError(
             f"{point.name} of {point.group} is not there: no module {error.name}", where=read_name(),
             hint="Reinstall the package, or remove it",
@@ -134,7 +135,7 @@ def load_extension(extension: Extension, socket: type[Any], **attributes: tuple[
     except UserError:
         raise
     except Exception as error:
-        raise ExtensionError(f"cannot be loaded: {_describe(error)}", where=read_name()) from error
+        raise ExtensionError(f"cannot be loaded: {name_error(error)}", where=read_name()) from error
     if not isinstance(loaded, socket):
         raise ExtensionError(f"is not a {socket.__name__}", where=read_name())
     for attribute, kinds in attributes.items():
@@ -163,7 +164,7 @@ def guard_extension(path: str) -> Iterator[None]:
     except UserError:
         raise
     except Exception as error:
-        raise ExtensionError(f"cannot be loaded: {_describe(error)}", where=name) from error
+        raise ExtensionError(f"cannot be loaded: {name_error(error)}", where=name) from error
 
 
 def _isolate(path: str, read_name: Callable[[], str]) -> AbstractContextManager[None]:
@@ -171,7 +172,7 @@ def _isolate(path: str, read_name: Callable[[], str]) -> AbstractContextManager[
     if _package(path) == _package(__name__):
         return nullcontext()
     return isolate_import(
-        read_name(), lambda error: ExtensionError(f"ends the program: {_describe(error)}", where=read_name())
+        read_name(), lambda error: ExtensionError(f"ends the program: {name_error(error)}", where=read_name())
     )
 
 
@@ -190,7 +191,7 @@ def find_extension_fault(error: BaseException) -> ExtensionError | None:
         if package in _LOADED:
             place = f"{Path(frame.f_code.co_filename).name}, line {line}"
             return ExtensionError(
-                f"failed with {_describe(error)} ({place})", where=_LOADED[package], hint="Report it to that package"
+                f"failed with {name_error(error)} ({place})", where=_LOADED[package], hint="Report it to that package"
             )
     return None
 
@@ -210,7 +211,3 @@ def _package(path: str) -> str:
 def _is_missing(error: ModuleNotFoundError, path: str) -> bool:
     """Whether the module of an entry point, or a package around it, is what is missing."""
     return error.name is not None and f"{path.partition(':')[0]}.".startswith(f"{error.name}.")
-
-
-def _describe(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
-from json.encoder import encode_basestring_ascii
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -35,8 +34,8 @@ def hash_json(value: Any) -> str:
 
 
 def hash_texts(texts: Iterable[str]) -> str:
-    """`hash_json` of a list of texts, without making an encoder."""
-    return hash_text(f"[{', '.join(map(encode_basestring_ascii, texts))}]")
+    """The SHA-256 of a list of texts: of each its length and the text."""
+    return hash_text("".join([f"{len(text)}:{text}" for text in texts]))
 
 
 def hash_pieces(pieces: Iterable[str]) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -51,7 +52,7 @@ def parse_loose_json(content: bytes | str) -> Any:
     import orjson
 
     try:
-        return _parse_fast(content)
+        return orjson.loads(content) if len(content) <= _MIB else _parse_fast(content)
     except orjson.JSONDecodeError:
         try:
             return json.loads(content)  # accepts NaN, Infinity and lone surrogates
@@ -312,6 +313,22 @@ def is_packed(path: PurePath) -> bool:
     return path.suffix in _PACKED and path.with_suffix("").suffix in (".json", ".jsonl", ".csv", ".parquet")
 
 
+def explain_form(path: Path) -> str | None:
+    """Why a file with the name of data cannot be read, and what to do, from its name and first bytes; None if they do
+    not show it."""
+    if is_packed(path):
+        return "is compressed, and not read so: unpack it"
+    if path.suffix not in (".json", ".jsonl", ".csv"):
+        return None
+    try:
+        with open_regular(path, noted=False) as file:
+            start = file.read(8)
+    except OSError:
+        return None
+    form = describe_form(start) if start else "it is empty: copy it again, or take it away"
+    return form and f"cannot be read: {form}"
+
+
 def describe_error(error: Exception) -> str:
     """The error in one line, without the path. Messages name the path anyway."""
     if isinstance(error, UnicodeDecodeError) and (form := describe_form(error.object[:8])):
@@ -344,7 +361,7 @@ def walk(root: Path) -> Iterator[tuple[str, list[str], list[str]]]:
         if not isinstance(error, FileNotFoundError):  # it went meanwhile
             inside = os.path.relpath(error.filename, root)
             which = "cannot be read" if inside == "." else f"holds {inside}, which cannot be read"
-            hint = "Allow it (chmod u+rx), or take it out"
+            hint = "Allow it (chmod u+rx), or take it out" if isinstance(error, PermissionError) else "Name a folder"
             raise InputError(f"{which}: {describe_error(error)}", where=str(root), hint=hint)
 
     yield from os.walk(root, onerror=refuse)
@@ -365,12 +382,34 @@ def is_path(name: str) -> bool:
 
 
 def suggest_path(path: Path) -> str:
-    """The text ``; did you mean 'x'?`` for the nearest names in the folder of a missing path, or an empty string."""
+    """The text ``; did you mean 'x'?`` for the nearest names in the folder of a missing path, or an empty string. Of a
+    link whose target is missing, that it is one."""
     try:
+        if path.is_symlink():
+            return "; it is a link to nothing"
         with os.scandir(path.parent) as entries:
             return suggest_name(path.name, [entry.name for entry in islice(entries, _MOST_ENTRIES)])
     except (OSError, ValueError):
         return ""
+
+
+def is_address(path: str) -> bool:
+    """Whether a name has the form of an address, as ``https://host/file`` or ``s3://bucket``, and not of a path."""
+    return re.match(r"[A-Za-z][\w+.-]*://", path) is not None
+
+
+def check_path(path: str, *, where: str) -> None:
+    """Refuse what names no file or folder, and what Python would take for another: nothing, or an address.
+
+    Raises:
+        InputError: It is empty, or has the form of an address.
+    """
+    if not path:
+        what = "is empty, as where a script names a variable that is not set"
+        raise InputError(what, where=where, hint="Name a file or folder")
+    if is_address(path):
+        hint = "Fetch it or mount it, and name its path"
+        raise InputError(f"{path} is an address, and a path of this machine is needed", where=where, hint=hint)
 
 
 def expand_home(path: str, *, where: str | None = None) -> Path:

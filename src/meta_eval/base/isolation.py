@@ -19,6 +19,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from meta_eval.base.display import name_error, name_path
 from meta_eval.base.errors import TemplateError, UserError
 from meta_eval.base.sigterm import is_interrupted
 from meta_eval.base.worker import tell_place
@@ -44,7 +45,7 @@ def silence_output() -> Iterator[None]:
 
 
 @contextmanager
-def isolate_code(folder: Path) -> Iterator[None]:
+def isolate_code(folder: Path, named: Path | None = None) -> Iterator[None]:
     """Run code of a folder.
 
     Its output goes to stderr. SystemExit and other exceptions that are no `Exception` become errors. Ctrl-C and SIGTERM
@@ -52,15 +53,17 @@ def isolate_code(folder: Path) -> Iterator[None]:
     exceptions pass. Its modules are compiled from their sources.
 
     Args:
-        folder: Where the code is, for the error message.
+        folder: Where the code is.
+        named: Its name for the error message, where ``folder`` is a copy.
 
     Raises:
         TemplateError: The code exits or interrupts the program.
     """
     process = os.getpid()
-    tell_place(str(folder.resolve()))
+    for place in (folder.resolve(), named or folder):
+        tell_place(str(place))
     try:
-        with _ignore_bytecode(folder), _guard(partial(_ended, folder=folder)):
+        with _ignore_bytecode(folder), _guard(partial(_ended, folder=folder, named=named or folder)):
             yield
     finally:
         if os.getpid() != process:
@@ -122,16 +125,16 @@ def _guard(make_error: Callable[[BaseException], UserError]) -> Iterator[None]:
             raise KeyboardInterrupt
 
 
-def _ended(error: BaseException, folder: Path) -> TemplateError:
+def _ended(error: BaseException, folder: Path, named: Path) -> TemplateError:
     frames = traceback.extract_tb(error.__traceback__)
     root = folder.resolve()
     inside = [frame for frame in frames if Path(frame.filename).resolve().is_relative_to(root)]
     last = (inside or frames)[-1]
+    file = named / Path(last.filename).resolve().relative_to(root) if inside else last.filename
     what = "ends" if isinstance(error, SystemExit) else "interrupts"
-    message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     return TemplateError(
-        f"{what} the program ({message})",
-        where=f"{last.filename}, line {last.lineno}, in {last.name}",
+        f"{what} the program ({name_error(error)})",
+        where=f"{name_path(file)}, line {last.lineno}, in {last.name}",
         hint="Raise a ValueError that says what is wrong instead",
     )
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Protocol
 
-from meta_eval.base.display import one_line
+from meta_eval.base.display import cut_words
 from meta_eval.base.secrets import redact_secrets
 
 log = logging.getLogger("meta_eval")
@@ -26,7 +26,7 @@ def without_secrets(record: logging.LogRecord) -> bool:
 
 def _in_one_line(record: logging.LogRecord) -> bool:
     """A log filter that escapes what a note quotes."""
-    record.msg, record.args = one_line(record.getMessage()), None
+    record.msg, record.args = cut_words(record.getMessage()), None
     return True
 
 

@@ -10,16 +10,21 @@ from pydantic import BaseModel, ValidationError
 from meta_eval.base.errors import UserError, describe_wrong_value
 
 
+def describe_first(error: ValidationError) -> str:
+    """The first thing that is wrong, in plain words behind its key."""
+    first = error.errors(include_url=False)[0]
+    key = ".".join(map(str, first["loc"]))
+    message = describe_wrong_value(first["msg"], first["input"])
+    return f"{key}: {message}" if key else message
+
+
 class Public(BaseModel):
     """A model of the API. Its errors never quote all values, as pydantic's ValidationError does."""
 
     @classmethod
     def refusal(cls, error: ValidationError) -> UserError:
         """The error to raise instead."""
-        first = error.errors(include_url=False)[0]
-        key = ".".join(str(part) for part in first["loc"])
-        message = describe_wrong_value(first["msg"], first["input"])
-        return UserError(f"{key}: {message}" if key else message, where=cls.__name__)
+        return UserError(describe_first(error), where=cls.__name__)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Copy with validation. pydantic's own copy accepts unknown keys and any value."""

@@ -1,9 +1,10 @@
-"""Writes output files: whole or not at all, and never over anything but a text file."""
+"""Writes output files: whole or not at all, and never over a file that meta-eval did not write."""
 
 from __future__ import annotations
 
 import errno
 import os
+import re
 import shlex
 import stat
 import tempfile
@@ -12,7 +13,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from meta_eval.base.errors import UserError
+from meta_eval.base.errors import FULL_DISK, UserError
+from meta_eval.base.inputs import open_regular
+
+# How much of a file is read from either end to find out who wrote it, in bytes.
+_END = 4096
 
 
 class OutputError(UserError):
@@ -24,8 +29,8 @@ def check_outputs(outputs: Iterable[Path | None], inputs: Iterable[Path | None])
 
     Args:
         outputs: Files to be written.
-        inputs: Files that are read, and folders. In a folder only JSON and JSON lines count, at any depth: lm_eval,
-            prepare and verify leave nothing else to read there.
+        inputs: Files that are read, and folders. In a folder only JSON and JSON lines count, at any depth: lm_eval
+            and verify leave nothing else to read there. In a pack every file counts.
 
     Raises:
         OutputError: An output must not be written.
@@ -44,8 +49,12 @@ def check_outputs(outputs: Iterable[Path | None], inputs: Iterable[Path | None])
         if place in seen:
             raise OutputError("would be written twice", where=str(path), hint="Give each output its own name")
         seen.add(place)
-        data = place.suffix in (".json", ".jsonl") and place.exists()
-        if any(place == source or (data and source in place.parents) for source in read):
+        data = place.suffix in (".json", ".jsonl")
+        if any(
+            place == source
+            or (source in place.parents and place.exists() and (data or (source / "manifest.json").is_file()))
+            for source in read
+        ):
             raise OutputError(
                 "is an input, and would be overwritten", where=str(path), hint="Give the output another name"
             )
@@ -65,6 +74,33 @@ def _check_kind(path: Path) -> None:
         )
 
 
+def check_own(path: Path, mark: re.Pattern[str] | None) -> None:
+    """Refuse, before any work, to replace a file that is not empty and that this kind of output did not write.
+
+    Args:
+        path: The file to be written.
+        mark: What is found in the first and last 4,096 bytes of what this kind of output writes; None if nothing is.
+
+    Raises:
+        OutputError: It must not be replaced.
+    """
+    try:
+        with open_regular(path, noted=False) as file:
+            ends = file.read(_END)
+            file.seek(max(len(ends), os.fstat(file.fileno()).st_size - _END))
+            ends += file.read()
+    except FileNotFoundError:
+        return
+    except PermissionError as error:
+        what = f"cannot be written ({error.strerror})"
+        raise OutputError(what, where=str(path), hint=_hint(path)) from None
+    except OSError:  # it may be anything
+        mark, ends = None, b"?"
+    if ends and not (mark and mark.search(ends.decode("utf-8", "replace"))):
+        what = "is no output of this kind that meta-eval wrote, so it is not replaced"
+        raise OutputError(what, where=str(path), hint="Name another file, or move this one away")
+
+
 def make_folder(folder: Path) -> None:
     """Make a folder, and those above it.
 
@@ -75,6 +111,20 @@ def make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except RecursionError:  # at about a thousand
         raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), str(folder)) from None
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Write a file, such as one in a folder of temporary files, and make the folders above it.
+
+    Raises:
+        OSError: It cannot be written. The error names the file, which Python's does only until it is open.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
 
 
 @contextmanager
@@ -107,7 +157,8 @@ def replace_file(path: Path, *, private: bool = False) -> Iterator[IO[str]]:
         Path(name).replace(path)
     except OSError as error:
         _remove(name)
-        raise OutputError(f"cannot be written ({error.strerror or error})", where=str(path), hint=_hint(path)) from None
+        hint = None if error.errno in FULL_DISK else _hint(path)
+        raise OutputError(f"cannot be written ({error.strerror or error})", where=str(path), hint=hint) from None
     except BaseException:
         _remove(name)
         raise

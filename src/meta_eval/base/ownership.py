@@ -26,7 +26,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from meta_eval.base.errors import locating
+from meta_eval.base.errors import FULL_DISK, locating
 from meta_eval.base.hashing import hash_file
 from meta_eval.base.inputs import InputError, read_text
 from meta_eval.base.logs import log
@@ -207,6 +207,21 @@ def list_name(kind: str) -> str:
     return f".meta-eval.{kind}.sha256"
 
 
+# The kind of command that writes packs.
+PACK = "pack"
+
+
+def was_edited(folder: Path, kind: str, name: str) -> bool:
+    """Whether a file of a folder is listed there with other contents than it has.
+
+    Raises:
+        OutputError: The list is invalid.
+        OSError: The file cannot be read.
+    """
+    listed = _read_list(folder / list_name(kind)).get(name)
+    return listed is not None and hash_file(folder / name) != listed
+
+
 def check_folder(
     folder: Path, kind: str, *, names: Iterable[str] = (), where: str | None = None, shared: bool = False
 ) -> None:
@@ -244,7 +259,9 @@ def check_folder(
 
 
 @contextmanager
-def replace_folder(folder: Path, kind: str, *, where: str | None = None, shared: bool = False) -> Iterator[NewFiles]:
+def replace_folder(
+    folder: Path, kind: str, *, where: str | None = None, shared: bool = False, keep: bool = False
+) -> Iterator[NewFiles]:
     """Collect files that replace ours in a folder when the block succeeds. Otherwise nothing changes.
 
     Args:
@@ -252,6 +269,7 @@ def replace_folder(folder: Path, kind: str, *, where: str | None = None, shared:
         kind: The kind of command. Each kind replaces only its own files.
         where: The folder's name in messages. None means its path.
         shared: Whether foreign files may be in the folder too.
+        keep: Whether our other files stay.
 
     Raises:
         OutputError: A foreign file is in the way, another command holds the folder too long, or writing fails.
@@ -271,11 +289,13 @@ def replace_folder(folder: Path, kind: str, *, where: str | None = None, shared:
             with locating(where):
                 _refuse_clash(sums)
                 _refuse([name for name in sums if not _is_free(target, name, written_files.get(name, ""), sums[name])])
-            _write_list(place, kind, sums)
+            _write_list(place, kind, {**sums, **(written_files if keep else {}), **sums})
             _finish(target, place)
     except OSError as error:
         raise OutputError(
-            f"cannot be written ({error.strerror or error})", where=where, hint="Name a folder that can be written"
+            f"cannot be written ({error.strerror or error})",
+            where=where,
+            hint=None if error.errno in FULL_DISK else "Make it writable, or name another folder",
         ) from None
     finally:
         if not exists:

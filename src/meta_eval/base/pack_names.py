@@ -14,6 +14,8 @@ from pydantic import AfterValidator
 # shells, globs, tables and terminals. File names made from a name stay within 255 bytes.
 _NAME = re.compile(r"\w[\w.:+-]*")
 _MOST_BYTES = 160
+# What no path of a pack has; half a surrogate pair stands for a byte that is no UTF-8.
+_UNFIT = re.compile("[\0\n\\\\\ud800-\udfff]")
 _PATTERN = re.compile(r"[*?\[]")
 RULE = "Names are made of letters, digits, '_', '-', '.', ':' and '+', and begin with a letter, a digit or '_'"
 
@@ -61,7 +63,7 @@ def join_names(names: Sequence[str], most: int = 5) -> str:
 def is_inside(path: str) -> bool:
     """Whether a relative path of a manifest stays inside its base folder."""
     parts = PurePosixPath(path).parts
-    plain = "\0" not in path and "\n" not in path and "\\" not in path
+    plain = not _UNFIT.search(path)
     return bool(parts) and plain and ".." not in parts and not path.startswith("/")
 
 

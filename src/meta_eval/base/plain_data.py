@@ -1,6 +1,6 @@
 """Dataclasses as plain JSON data, by their fields: a new field is in the JSON without further code.
 
-The metadata of a field says whether its content is written in another way (`written`), or not at all (`HIDDEN`). A
+The metadata of a field says whether its content is written in another way (`written`), or not at all (`NOT_WRITTEN`). A
 class names properties and methods that are written too in ``json_also``; a class of which only some names are written
 has ``json_only`` instead. The key of a property ``json_NAME`` is ``NAME``.
 """
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-HIDDEN: Mapping[str, Any] = {"json": None}
+NOT_WRITTEN: Mapping[str, Any] = {"json": None}
 """The metadata of a field that JSON leaves out."""
 
 

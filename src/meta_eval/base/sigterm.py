@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from meta_eval.base.worker import report_ending
 
 _masks = threading.local()
+_is_again = False
 
 
 @contextmanager
@@ -36,6 +37,20 @@ def is_interrupted() -> bool:
     return signal.getsignal(signal.SIGTERM) is _pass_over
 
 
+def interrupt_again() -> bool:
+    """Raise KeyboardInterrupt once more in the main thread if SIGTERM arrived in the current block.
+
+    Returns:
+        Whether it did.
+    """
+    global _is_again  # noqa: PLW0603 (a process has one SIGTERM)
+    if not is_interrupted():
+        return False
+    _is_again = True
+    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
+    return True
+
+
 def _interrupt(*_: object) -> None:
     report_ending()
     signal.signal(signal.SIGTERM, _pass_over)  # a second SIGTERM would interrupt the cleanup
@@ -43,7 +58,11 @@ def _interrupt(*_: object) -> None:
 
 
 def _pass_over(*_: object) -> None:
-    """Ignore the signal. SIG_IGN would be inherited by child programs."""
+    """Ignore the signal, unless it is repeated. SIG_IGN would be inherited by child programs."""
+    global _is_again  # noqa: PLW0603
+    if _is_again:
+        _is_again = False
+        raise KeyboardInterrupt
 
 
 @functools.cache

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
+from meta_eval.base.errors import ConfigError
+
 
 @dataclass(frozen=True, slots=True)
 class Flag:
@@ -67,5 +69,12 @@ class Options:
 
 
 def split_names(tasks: Sequence[str]) -> list[str]:
-    """Split comma-separated names. The option may be repeated."""
-    return [name.strip() for item in tasks for name in item.split(",") if name.strip()]
+    """Split comma-separated names. The option may be repeated.
+
+    Raises:
+        ConfigError: It holds no name, as where a script names a variable that is not set.
+    """
+    names = [name.strip() for item in tasks for name in item.split(",") if name.strip()]
+    if tasks and not names:
+        raise ConfigError("names no task", where="--tasks", hint="Leave it out for all tasks")
+    return names

@@ -113,10 +113,12 @@ def report_end(code: object) -> None:
 
 def ran_out_of_memory(error: BaseException | None) -> bool:
     """Whether an exception, or one behind it, says that memory ran out. Then whoever it blames is innocent."""
+    from meta_eval.base.display import name_error
+
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
-        if isinstance(error, MemoryError) or any(words in str(error) for words in _NO_MEMORY):
+        if isinstance(error, MemoryError) or any(words in name_error(error) for words in _NO_MEMORY):
             return True
         error = error.__cause__ or error.__context__
     return False
@@ -349,6 +351,8 @@ class _Watch:
         """Where code of others still runs: file, line and function. None if nowhere."""
         import re
 
+        from meta_eval.base.display import name_path
+
         if not self.places:
             return None
         self._read_raw()
@@ -357,9 +361,9 @@ class _Watch:
         for thread, stack in re.findall(r"hread (0x[0-9a-f]+) .*\n((?:  .*\n)*)", self._read_raw().decode()):
             for file, line, function in re.findall(r'File "(.+)", line (\d+) in (.+)', stack):
                 if int(thread, 16) in self._threads and any(
-                    file.startswith(f"{place}{os.sep}") for place in self.places
+                    file.startswith(f"{os.path.realpath(place)}{os.sep}") for place in self.places
                 ):
-                    return f"{file}, line {line}, in {function}"
+                    return f"{name_path(file)}, line {line}, in {function}"
         return None
 
     def _describe_end(self, status: int) -> int:
@@ -370,6 +374,7 @@ class _Watch:
         if number in (-signal.SIGINT, _INTERRUPTED):
             return _INTERRUPTED
         if number == -signal.SIGTERM:
+            _write("interrupted: SIGTERM ended the command; no file is half-written")
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
             os.kill(os.getpid(), signal.SIGTERM)
@@ -384,13 +389,14 @@ def describe_lost_end(places: Sequence[str], code: int) -> UserError:
         places: The folders and packages whose code it ran.
         code: Its exit code, or minus the signal that ended it.
     """
+    from meta_eval.base.display import name_path
     from meta_eval.base.errors import TemplateError, UserError
 
     if code < 0 or code == _LOADER:
         by = signal.Signals(-code).name if code < 0 else f"the system's loader (exit code {code})"
         often = "often" if code == -signal.SIGKILL else "perhaps"
         why = f", {often} because memory ran out" if code == _LOADER or -code in _LACKS_MEMORY else ""
-        ran = f"; code of {places[-1]} ran in it" if places else ""
+        ran = f"; code of {name_path(places[-1])} ran in it" if places else ""
         return UserError(
             f"the process was ended by {by}{why}{ran}",
             hint="The same command goes on from what was saved",
@@ -399,7 +405,7 @@ def describe_lost_end(places: Sequence[str], code: int) -> UserError:
         return UserError(f"a library ended the program (exit code {code})", hint="Above stands why, if it said so")
     return TemplateError(
         f"its code ended the program (exit code {code})",
-        where=places[-1],
+        where=name_path(places[-1]),
         hint="Raise a ValueError that says what is wrong instead",
     )
 

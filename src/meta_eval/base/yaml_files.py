@@ -22,7 +22,7 @@ from meta_eval.base.inputs import read_text
 
 # The largest template has 6 KB, the card of an evals dataset about 100 KB.
 MAX_BYTES = 2**20
-MAX_DEPTH = 32
+_MAX_DEPTH = 32
 MAX_ALIASES = 100
 MAX_NODES = 100_000  # aliases expanded
 
@@ -241,8 +241,8 @@ class _Builder:
     def _begin(self, event: Any, line: int) -> None:
         if event.tag is not None and not self.as_text:
             self.refuse(f"{quoted(event.tag)} is an unsupported YAML tag", line, "Write the value without it")
-        if len(self.stack) >= MAX_DEPTH:
-            self.refuse(f"is nested more than {MAX_DEPTH} deep", line)
+        if len(self.stack) >= _MAX_DEPTH:
+            self.refuse(f"is nested more than {_MAX_DEPTH} deep", line)
         first_node = self.nodes
         self._count(line)
         value: Any = {} if isinstance(event, yaml.MappingStartEvent) else []

@@ -99,6 +99,24 @@ def _print_help(option: Any) -> Any:
     return option
 
 
+def _check_paths(parameter: Any) -> None:
+    """Let a parameter that takes paths refuse what names no file or folder."""
+    process = parameter.process_value
+
+    def check(context: Any, value: Any) -> Any:
+        from meta_eval.base.inputs import check_path
+        from meta_eval.cli.usage_errors import name_parameter
+
+        for given in value if isinstance(value, (list, tuple)) else (value,):
+            if isinstance(given, str):
+                check_path(given, where=name_parameter(parameter))
+        return process(context, value)
+
+    # Earlier versions of Typer have the type alone.
+    if "Path" in repr(getattr(parameter, "type_descriptor", None) or parameter.type):
+        parameter.process_value = check
+
+
 def _make_command(verb: Verb) -> Any:
     body = verb.load()
     if isinstance(body, typer.Typer):
@@ -110,6 +128,8 @@ def _make_command(verb: Verb) -> Any:
     command.name = verb.name
     for part in (command, *getattr(command, "commands", {}).values()):
         _print_help(part.get_help_option(typer.Context(part, help_option_names=_HELP)))  # it keeps its option
+        for parameter in part.params:
+            _check_paths(parameter)
     return command
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import re
 import shlex
 import shutil
 import tempfile
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import typer
 
 from meta_eval.base.display import CAUTION, quoted
-from meta_eval.base.errors import ConfigError, describe_wrong_value
+from meta_eval.base.errors import ConfigError, UserError, describe_wrong_value
 from meta_eval.base.logs import report_progress
 from meta_eval.cli import options
 from meta_eval.cli.console import err, make_result_console, show_progress
@@ -31,6 +31,11 @@ if TYPE_CHECKING:
 SHOW_COMMAND = typer.Option(False, "--show-command", help="Print the command that serves the shipped model, and exit.")
 
 _STYLES = {"passed": "green", "failed": "bold red", "not checked": CAUTION}
+# What to do about a server that does not serve the shipped model, or does not answer.
+_SERVE = (
+    "Start a server with the command that `meta-eval doctor --show-command` prints, and name its address with "
+    "--base-url and, where it has another name for the model, that with --model"
+)
 # The status of an engine check in JSON.
 _PASSED = {"passed": True, "failed": False, "not checked": None}
 
@@ -84,7 +89,7 @@ def doctor(
 def print_checks(diagnosis: dict[str, Any], as_json: bool, *, failed: int) -> NoReturn:
     """Print the diagnosis as JSON if requested. Exit with 0 if it passed, else with ``failed``."""
     if as_json:
-        print_result(json.dumps(diagnosis))
+        print_result(diagnosis)
     raise typer.Exit(0 if diagnosis["passed"] else failed)
 
 
@@ -162,13 +167,23 @@ def _ask_engine(chosen: EngineOptions) -> EngineChecks:
         key, what = str(first["loc"][0]), describe_wrong_value(first["msg"], first["input"])
         what = what if what.startswith("'") else f"{quoted(first['input'])} is not allowed"
         raise ConfigError(what, where=f"--{key.replace('_', '-')}", hint=describe_allowed(key)) from None
+    keys = {name for name in type(settings).model_fields if "_" in name}
     logs = Path(tempfile.mkdtemp(prefix="meta-eval-doctor-"))  # kept if a check failed, because messages name it
-    with (
-        show_progress(describe_start(settings, logs)),
-        find_client(settings)(settings, model=chosen.model or settings.model_name, logs=logs, end=(END,)) as client,
-    ):
-        report_progress(f"asking {client.engine}")
-        result = check_engine(client)
+    try:
+        with (
+            show_progress(describe_start(settings, logs)),
+            find_client(settings)(settings, model=chosen.model or settings.model_name, logs=logs, end=(END,)) as client,
+        ):
+            report_progress(f"asking {client.engine}")
+            result = check_engine(client)
+    except UserError as error:
+        # There is no configuration, and no --set.
+        error.hint = error.hint and error.hint.partition(". Without it:")[0]
+        if error.where == "base_url":
+            error.where, error.hint = "--base-url", _SERVE
+        elif chosen.base_url and keys & set(re.findall(r"\w+", error.hint or "")):
+            error.hint = _SERVE
+        raise
     if result.passed:
         shutil.rmtree(logs, ignore_errors=True)
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import typer
 
 from meta_eval.ask.ask_options import ExportOptions
 from meta_eval.base.display import plural
+from meta_eval.base.outputs import check_outputs
 from meta_eval.cli import options
 from meta_eval.cli.console import err
 from meta_eval.cli.steps import Steps
@@ -44,6 +44,7 @@ def export(
 
     folder = options.pack_folder(pack, config)
     output = output or Path(f"{chosen.to}.jsonl")
+    check_outputs((output,), (config,))
     with Steps("exporting"):
         done = run(folder, output, chosen)
     err.print(f"wrote {output}: {plural(sum(done.tasks.values()), 'request')}", soft_wrap=True)
@@ -53,4 +54,4 @@ def export(
     if after:
         err.print(f"then: {after}", soft_wrap=True)
     if as_json:
-        print_result(json.dumps({"requests": str(output), "token_ids": done.token_ids, "tasks": done.tasks}))
+        print_result({"requests": str(output), "token_ids": done.token_ids, "tasks": done.tasks})

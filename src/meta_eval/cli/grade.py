@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 
@@ -54,4 +53,4 @@ def grade(
             "speed": asdict(done.speed),
             "tasks": done.scores,
         }
-        print_result(json.dumps(payload))
+        print_result(payload)

@@ -14,6 +14,7 @@ import typer
 from meta_eval.base import assets
 from meta_eval.base.errors import ConfigError
 from meta_eval.base.inputs import describe_error
+from meta_eval.base.outputs import make_folder
 from meta_eval.cli import options
 from meta_eval.cli.console import err
 from meta_eval.pack.pack_options import InitOptions
@@ -90,7 +91,11 @@ def _holds_recipe(templates: Path) -> bool:
 
 def _in(directory: Path) -> str:
     """What a command there begins with."""
-    return "" if directory == _HERE else f"cd {shlex.quote(str(directory))} && "
+    return (
+        ""
+        if directory == _HERE
+        else f"cd {'./' if str(directory).startswith('-') else ''}{shlex.quote(str(directory))} && "
+    )
 
 
 def find_file_of_model(package: str) -> Path | None:
@@ -106,7 +111,8 @@ def _write(files: Mapping[str, Path], directory: Path) -> None:
     Raises:
         ConfigError: A target exists, or cannot be written.
     """
-    merged = {name for name in files if name == _TEMPLATES and _is_own_folder(directory / name)}
+    folders = {name for name in files if (directory / name).is_dir() and not (directory / name).is_symlink()}
+    merged = folders & {_TEMPLATES}
     for name in files:
         if os.path.lexists(directory / name) and name not in merged:
             raise ConfigError(
@@ -117,15 +123,12 @@ def _write(files: Mapping[str, Path], directory: Path) -> None:
     if directory.exists() and not directory.is_dir():
         raise ConfigError("is a file, not a folder", where=str(directory), hint="Name a folder: meta-eval init FOLDER")
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        make_folder(directory)
         for name, source in files.items():
-            if source.is_dir():
-                ignored = shutil.ignore_patterns("__pycache__", "*.pyc", ".*")
-                shutil.copytree(source, directory / name, ignore=ignored, dirs_exist_ok=True, copy_function=_copy_new)
-            elif source.suffix == ".gguf":
+            if source.suffix == ".gguf":
                 (directory / name).symlink_to(source)
             else:
-                shutil.copyfile(source, directory / name)
+                _copy_new(source, directory / name)
     except OSError as error:
         raise ConfigError(f"cannot be written: {describe_error(error)}", where=str(directory)) from None
     err.print(f"wrote {', '.join(str(directory / name) for name in files)}")
@@ -133,11 +136,17 @@ def _write(files: Mapping[str, Path], directory: Path) -> None:
         err.print(f"{directory / name} was there: its files are unchanged, the shipped templates were added")
 
 
-def _is_own_folder(path: Path) -> bool:
-    """Whether a path is a folder itself, not a link to one."""
-    return path.is_dir() and not path.is_symlink()
-
-
-def _copy_new(source: str, target: str) -> None:
-    if not os.path.lexists(target):
-        shutil.copyfile(source, target)
+def _copy_new(source: Path, target: Path) -> None:
+    """Copy a file, or all files of a folder, where there is none yet."""
+    if source.is_dir():
+        make_folder(target)
+        for part in source.iterdir():
+            if not (part.name.startswith(".") or part.name == "__pycache__" or part.suffix == ".pyc"):
+                _copy_new(part, target / part.name)
+    elif not os.path.lexists(target):
+        half = target.with_name(f"{target.name}.meta-eval-half")
+        try:
+            shutil.copyfile(source, half)
+            half.rename(target)
+        finally:
+            half.unlink(missing_ok=True)

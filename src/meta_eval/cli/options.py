@@ -69,6 +69,8 @@ def pack_folder(pack: Path | None, config: Path, *, hint: str = "Name its folder
         ConfigError: There is none of these, or the configuration is wrong.
     """
     if pack is not None:
+        if config != Path(DEFAULT_CONFIG) and not config.is_file():
+            raise ConfigError(f"there is no file {config}", where="--config", hint="Leave it out: a pack is named")
         return pack
     from meta_eval.pack.config import Config, is_missing_default, load_config
 

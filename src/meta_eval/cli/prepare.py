@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 from collections.abc import Mapping, Sequence
@@ -91,20 +90,18 @@ def prepare(
         from meta_eval.reports.plan_table import plan_json
 
         print_result(
-            json.dumps(
-                {
-                    "command": shlex.join(manifest.command),
-                    "argv": manifest.command,
-                    **({"commands": dict(zip(models, commands, strict=True))} if commands and models[1:] else {}),
-                    **({"install": describe_install(Path(prepared.work_dir), manifest)} if manifest.command else {}),
-                    **({"serve": shlex.join(serve)} if serve else {}),
-                    "work_dir": prepared.work_dir,
-                    "tasks": {name: {"rows": entry.docs} for name, entry in manifest.tasks.items()},
-                    "left_out": manifest.left_out,
-                    "plan": planned and plan_json(planned),
-                    "manifest": str(Path(prepared.work_dir) / MANIFEST),
-                }
-            )
+            {
+                "command": shlex.join(manifest.command),
+                "argv": manifest.command,
+                **({"commands": dict(zip(models, commands, strict=True))} if commands and models[1:] else {}),
+                **({"install": describe_install(Path(prepared.work_dir), manifest)} if manifest.command else {}),
+                **({"serve": shlex.join(serve)} if serve else {}),
+                "work_dir": prepared.work_dir,
+                "tasks": {name: {"rows": entry.docs} for name, entry in manifest.tasks.items()},
+                "left_out": manifest.left_out,
+                "plan": planned and plan_json(planned),
+                "manifest": str(Path(prepared.work_dir) / MANIFEST),
+            }
         )
     else:
         if serve:
@@ -330,11 +327,8 @@ def _print_units(manifest: Manifest) -> None:
     """Say what the columns prompt and answer count."""
     methods = {entry.longest_prompt.method for entry in manifest.tasks.values()}
     signs = [f"{sign} {meaning}" for method, sign, meaning in _SIGNS if method in methods and sign]
-    err.print(f"in tokens: the longest prompt{_in_brackets(signs)}, and the limit of an answer", style="dim")
-
-
-def _in_brackets(words: Sequence[str]) -> str:
-    return f" ({', '.join(words)})" if words else ""
+    brackets = f" ({', '.join(signs)})" if signs else ""
+    err.print(f"in tokens: the longest prompt{brackets}, and the limit of an answer", style="dim")
 
 
 def _number(number: ReferenceScoreEntry) -> str:

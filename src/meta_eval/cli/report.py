@@ -14,7 +14,6 @@ from typer.core import TyperCommand
 
 from meta_eval.base.errors import ConfigError, join_errors
 from meta_eval.base.logs import report_progress
-from meta_eval.base.outputs import check_outputs
 from meta_eval.cli import options
 from meta_eval.cli.console import show_progress, show_result, write_document
 from meta_eval.judge.judging_options import JudgingOptions
@@ -38,15 +37,16 @@ def _with_max_drop(chosen: JudgingOptions, max_drop: float | None) -> JudgingOpt
     """Turn ``--max-drop`` into a gate, and check the margin and the cap.
 
     Raises:
-        ConfigError: Two options set the margin, or a value is not allowed.
+        ConfigError: Two options set the margin or the cap, or a value is not allowed.
     """
     from meta_eval.judge.gate import Gate
 
     margins = {"--margin": chosen.margin, "--gate": chosen.gate, "--max-drop": max_drop}
-    names = [name for name, value in margins.items() if value is not None]
-    if len(names) > 1:
-        conflict = f"{' and '.join(names)} are given together"
-        raise ConfigError(conflict, hint="Give one of them; in a gate file the key is margin")
+    for key, values in (("margin", margins), ("cap", {"--cap": chosen.cap, "--gate": chosen.gate})):
+        names = [name for name, value in values.items() if value is not None]
+        if len(names) > 1:
+            conflict = f"{' and '.join(names)} are given together"
+            raise ConfigError(conflict, hint=f"Give one of them; in a gate file the key is {key}")
     if chosen.margin is not None:
         Gate().with_margin(chosen.margin, where="--margin")
     if chosen.cap is not None:
@@ -77,10 +77,10 @@ def report(
     Example: meta-eval report eval_results --pack work_dir --html report.html
     """
     from meta_eval import api
-    from meta_eval.reports.views import choose_views
+    from meta_eval.reports.views import check_views, choose_views
 
     views = choose_views("report", view, {"html": html, "markdown": markdown, "eval-results": eval_results})
-    check_outputs((path for path, _ in views), _read_from(results, chosen))
+    check_views(views, _read_from(results, chosen))
     chosen = _with_max_drop(chosen, max_drop)
     with show_progress("reading"):
         judged = api.report(results, options=chosen)
@@ -136,7 +136,7 @@ def compare(
     Example: meta-eval compare results_bf16 results_fp8 --margin 1
     """
     from meta_eval import api
-    from meta_eval.reports.views import choose_views
+    from meta_eval.reports.views import check_views, choose_views
 
     of_verdicts: dict[str, object] = {"--margin": chosen.margin, "--cap": chosen.cap, "--max-drop": max_drop}
     of_verdicts |= {"--cluster": chosen.cluster, "--repeats": chosen.repeats, "--regrade": chosen.regrade}
@@ -150,7 +150,7 @@ def compare(
         )
     kind = "texts" if texts else "candidates" if others else "compare"
     views = choose_views(kind, view, {"html": html, "markdown": markdown})
-    check_outputs((path for path, _ in views), _read_from((*a, *b, *itertools.chain(*others), *tokens), chosen))
+    check_views(views, _read_from((*a, *b, *itertools.chain(*others), *tokens), chosen))
     if texts:
         raise typer.Exit(_compare_texts(a, b, chosen, tokens, views, as_json=as_json))
     chosen = _with_max_drop(chosen, max_drop)
@@ -252,10 +252,12 @@ def _split_sides(runs: Sequence[Path]) -> list[list[Path]]:
 def _read_from(results: Iterable[Path], chosen: JudgingOptions) -> list[Path | None]:
     """Files and folders that the report reads. No output may replace them."""
     from meta_eval.pack.baseline import find_verify_folder
+    from meta_eval.pack.source_files import list_sources
 
     pack, gate = chosen.folder, chosen.gate if isinstance(chosen.gate, Path) else None
     tasks = None if chosen.include_path is None else Path(chosen.include_path)
-    return [*results, pack, gate, tasks, None if pack is None else find_verify_folder(pack)]
+    of_pack = [] if pack is None else [find_verify_folder(pack), *list_sources(pack)]
+    return [*results, pack, gate, tasks, *of_pack]
 
 
 def write_views(judged: Report, views: Iterable[tuple[Path, View]], pack: Path | None) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping
 from dataclasses import asdict
 from functools import partial
@@ -53,10 +52,10 @@ def run(
     Example: meta-eval run --set model_name=org/model --set tasks=mmlu
     """
     from meta_eval.ask.pipeline import read_run_settings
-    from meta_eval.base.outputs import check_outputs
     from meta_eval.judge.decide import find_worst_code
     from meta_eval.judge.gate import read_gate
     from meta_eval.pack.config import CONFIG_OBJECT, open_config
+    from meta_eval.pack.source_files import list_sources
 
     settings: Config | RunSettings
     if pack is None:
@@ -70,7 +69,10 @@ def run(
     _check_report(makes_report, html, gate)
     if gate is not None:
         read_gate(gate)  # fail now, not after hours
-    check_outputs((html,), [config, work_dir, gate])
+    if html is not None:
+        from meta_eval.reports.views import HtmlView, check_views
+
+        check_views([(html, HtmlView())], [config, work_dir, gate, *list_sources(work_dir)])
     if chosen.grade_only and chosen.shard[1] > 1:
         raise ConfigError("cannot grade a single shard", where="--grade-only", hint="Leave --shard out")
     from meta_eval.api.stop_rules import read_stop_rules
@@ -114,7 +116,7 @@ def run(
 
 
 def _code(ran: RunResult, judged: Report | None) -> int:
-    broken = ran.graded is not None and ran.graded.broken
+    broken = ran.graded is not None and (ran.graded.broken or ran.graded.failed)
     return 1 if ran.failed or ran.unanswered or ran.left_out or broken else judged.exit_code if judged else 0
 
 
@@ -145,7 +147,7 @@ def _end(
     if as_json and done:
         objects = {model: _object(*of_model) for model, of_model in done.items()}
         several = {"models": objects, "places": places}
-        print_result(json.dumps(next(iter(objects.values())) if len(objects) == 1 else several))
+        print_result(next(iter(objects.values())) if len(objects) == 1 else several)
 
 
 def _check_report(makes_report: bool, html: Path | None, gate: Path | None) -> None:

@@ -7,12 +7,18 @@ of its result.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import re
 from typing import Any
 
 from meta_eval.base.errors import UserError
 from meta_eval.base.isolation import own_stderr
+from meta_eval.base.secrets import hide_secrets
 from meta_eval.base.worker import own_stdout
+
+# The beginning of a line that a service of CI takes for a command, as a name of somebody's may have it.
+_COMMAND = re.compile(r"(?m)^([ \t]*)(:(?=:)|#(?=#(?:\[|vso\[)))")
 
 
 class StreamError(UserError):
@@ -33,6 +39,7 @@ class Stream:
         return self._bound or (own_stderr() if self._stderr else own_stdout())
 
     def write(self, text: str) -> int:
+        text = _COMMAND.sub(r"\1\2 ", text)
         if self._file is not None:
             try:
                 self._file.write(text)
@@ -65,11 +72,15 @@ class Stream:
 out = Stream(stderr=False)
 
 
-def print_result(text: str) -> None:
+def print_result(result: Any) -> None:
     """Print a result for machines on stdout.
+
+    Args:
+        result: A text as it stands, or plain data, which is printed as JSON without credentials.
 
     Raises:
         StreamError: stdout cannot be written.
     """
+    text = result if isinstance(result, str) else json.dumps(hide_secrets(result, named=False))
     out.write(text + "\n")
     out.flush()

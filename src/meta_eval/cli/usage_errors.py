@@ -17,17 +17,14 @@ def describe_usage_error(error: Any) -> UserError:
         error: Typer's exception, whose classes it does not export.
     """
     context = getattr(error, "ctx", None)
-    command = context.command_path if context else " ".join(["meta-eval", *_named_verb()])
+    # Some errors lack the verb, which is then the first word of the command line.
+    verb = [word for word in sys.argv[1:2] if word.replace("-", "").isalpha() and not word.startswith("-")]
+    command = context.command_path if context else " ".join(["meta-eval", *verb])
     words = error.format_message()
     hint = f"See `{command} --help`"
     for where, what in _explain(error, context, command):
         return UserError(what, where=where, hint=_suggest_config(what, context) or hint)
     return UserError(words[:1].lower() + words[1:].rstrip("."), where=command, hint=hint)
-
-
-def _named_verb() -> list[str]:
-    """The verb of the command line, which some errors lack."""
-    return [word for word in sys.argv[1:2] if word.replace("-", "").isalpha() and not word.startswith("-")]
 
 
 def _explain(error: Any, context: Any, command: str) -> Iterable[tuple[str, str]]:
@@ -39,9 +36,9 @@ def _explain(error: Any, context: Any, command: str) -> Iterable[tuple[str, str]
     elif option is not None:
         yield option, "needs a value" if "requires" in words else "takes no value"
     elif param is not None and words.startswith("Missing"):
-        yield command, f"{_name(param)} is missing"
+        yield command, f"{name_parameter(param)} is missing"
     elif param is not None:
-        yield _name(param), _describe_value(error)
+        yield name_parameter(param), _describe_value(error)
     elif words.startswith("No such command"):
         name = words.split("'")[1]
         yield command, f"there is no command {name!r}{suggest_name(name, context.command.list_commands(context))}"
@@ -57,10 +54,10 @@ def _suggest_config(what: str, context: Any) -> str | None:
     return f"Name the configuration with --config {named}" if takes_config and named else None
 
 
-def _name(param: Any) -> str:
-    """The longest name of an option, or the metavar of an argument."""
-    names: list[str] = [name for name in param.opts if name.startswith("-")]
-    return max(names, key=len) if names else str(param.metavar or param.name).strip("[]")
+def name_parameter(param: Any) -> str:
+    """The first long name of an option, or the metavar of an argument."""
+    names = (name for name in param.opts if name.startswith("--"))
+    return next(names, str(param.metavar or param.name).strip("[]"))
 
 
 def _describe_value(error: Any) -> str:

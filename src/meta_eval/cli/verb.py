@@ -15,7 +15,7 @@ from typing import Any, Literal
 from meta_eval.base.extensions import ExtensionError, find_extensions, guard_extension, load_extension
 from meta_eval.base.logs import log
 
-ENTRY_POINTS = "meta_eval.verbs"
+VERBS_GROUP = "meta_eval.verbs"
 
 # The headings of ``meta-eval --help``, in their order.
 Panel = Literal["Make and verify", "Run", "Judge", "Extend"]
@@ -78,7 +78,7 @@ def find_verb(name: str, shipped: Iterable[Verb]) -> Verb | None:
     """
     if own := next((verb for verb in shipped if verb.name == name), None):
         return own
-    point = find_extensions(ENTRY_POINTS).get(name)
+    point = find_extensions(VERBS_GROUP).get(name)
     if point is None:
         return None
     verb: Verb = load_extension(point, Verb)
@@ -89,13 +89,13 @@ def find_verb(name: str, shipped: Iterable[Verb]) -> Verb | None:
 
 def warn_shadowed(name: str | None, shipped: Iterable[Verb]) -> None:
     """Say which package's verb of this name is never used, because the core has one."""
-    find_extensions(ENTRY_POINTS, [verb.name for verb in shipped if verb.name == name])
+    find_extensions(VERBS_GROUP, [verb.name for verb in shipped if verb.name == name])
 
 
 def list_verbs(shipped: Iterable[Verb], warn: Callable[[str], None] = log.warning) -> list[Verb]:
     """All verbs under their headings: those of the core, then the others by name. ``warn`` says which are broken."""
     verbs = list(shipped)
-    for name in sorted(find_extensions(ENTRY_POINTS, [verb.name for verb in verbs])):
+    for name in sorted(find_extensions(VERBS_GROUP, [verb.name for verb in verbs])):
         try:
             verbs += filter(None, [find_verb(name, ())])
         except ExtensionError as error:

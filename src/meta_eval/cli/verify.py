@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections import Counter
 from collections.abc import Sequence
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from meta_eval.base.display import CAUTION
+from meta_eval.base.display import CAUTION, name_path
 from meta_eval.base.pack_names import join_names
 from meta_eval.cli import options
 from meta_eval.cli.console import err, make_result_console
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
 
 # Of `verify --json`.
-SCHEMA_VERSION = 2
+VERIFY_SCHEMA = 2
 
 
 @options.spread_options()
@@ -55,7 +54,7 @@ def verify(
         proof = run(folder, options=chosen)
     _show(proof, make_result_console(as_json=as_json))
     if as_json:
-        print_result(json.dumps(_object(proof), ensure_ascii=True))
+        print_result(_object(proof))
     raise typer.Exit(proof.exit_code)
 
 
@@ -72,7 +71,7 @@ def _show(proof: Proof, out: Console) -> None:
     differing = sum(len(result.tallies.disagreements) for result in checked.values() if result.tallies)
     folder = next((result.file.parent for result in checked.values() if result.file), None)
     if folder is not None:
-        place = _shorten_path(folder)
+        place = name_path(folder)
         baseline_note = "" if proof.regraded else f"; the baseline of later reports is in {place}/baseline"
         out.print(f"{differing} disagreements are in {place}{baseline_note}", soft_wrap=True)
     word = "passed" if proof.passed else "not passed"
@@ -81,14 +80,14 @@ def _show(proof: Proof, out: Console) -> None:
         word += " (edited pack)"
     out.print(f"{word}: {_counts(proof)}", style="bold", soft_wrap=True)
     if any(result.status == "below" and result.entry.invented for result in proof.tasks.values()):
-        again = make_verify_command(_shorten_path(proof.pack), of_sample=True)
+        again = make_verify_command(name_path(proof.pack), of_sample=True)
         err.print(
             f"some recorded verdicts of the embedded sample are wrong on purpose: `{again}` allows for them",
             soft_wrap=True,
         )
     if proof.passed and not proof.regraded:
         edited = ["--edited"] if proof.edited else []
-        again = shlex.join(["meta-eval", "run", _shorten_path(proof.pack), *edited])
+        again = shlex.join(["meta-eval", "run", name_path(proof.pack), *edited])
         err.print(f"next: `{again}`, or the lm_eval command that prepare printed", soft_wrap=True)
 
 
@@ -212,7 +211,7 @@ def _object(proof: Proof) -> dict[str, Any]:
     from meta_eval.base.thresholds import SAME_VERDICT
 
     return {
-        "schema_version": SCHEMA_VERSION,
+        "schema_version": VERIFY_SCHEMA,
         "pack": str(proof.pack),
         "regraded": None if proof.regraded is None else str(proof.regraded),
         "passed": proof.passed,
@@ -271,9 +270,3 @@ def _tally_object(tally: Tally, verdicts: bool) -> dict[str, Any]:
         "ungraded": tally.ungraded,
         "not_recorded": tally.not_recorded,
     }
-
-
-def _shorten_path(path: Path) -> str:
-    """A path for messages: relative to the working directory if it lies below it."""
-    here = Path.cwd()
-    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)

@@ -13,7 +13,7 @@ from meta_eval.base.extensions import find_extensions, load_extension
 from meta_eval.pack.manifest import Manifest
 from meta_eval.pack.prompt_lengths import Prompts
 
-ENTRY_POINTS = "meta_eval.checks"
+CHECKS_GROUP = "meta_eval.checks"
 
 Status = Literal["passed", "failed", "not checked"]
 
@@ -35,7 +35,7 @@ class Finding:
     """What to do about a failure, with the command if there is one. None otherwise."""
 
     def __str__(self) -> str:
-        end = "" if self.what.endswith("?") else "."
+        end = "" if self.what.endswith(("?", ".")) else "."
         return f"{self.name}: {self.what}" + (f"{end} {self.hint}" if self.hint else "")
 
 
@@ -83,7 +83,7 @@ class Check(ABC):
 
 def run_checks(pack: CheckedPack) -> Iterator[Finding]:
     """What the checks of all plug-ins find, by name. One that cannot be loaded is a line, too."""
-    for name, extension in find_extensions(ENTRY_POINTS).items():
+    for name, extension in find_extensions(CHECKS_GROUP).items():
         try:
             check: Check = load_extension(extension, Check)
         except UserError as error:

@@ -102,7 +102,8 @@ class _AnswerChecks:
 
     def make_checks(self) -> list[Finding]:
         """Make all checks, in the order in which to fix failures."""
-        of_choices = [self._check_likelihoods(), self._check_one_pass()] if self._asked_choices else []
+        kinds = {"likelihoods": "likelihood", "likelihoods in one pass": "one_pass"} if self._asked_choices else {}
+        of_choices = [self._check_close(name, self._choices(kind)) for name, kind in kinds.items()]
         return [
             self._check_requests(), self._check_bos(), self._check_answers(), self._check_end(), self._check_stop(),
             self._check_limit(), self._check_special(), self._check_long(), self._check_greedy(), *of_choices,
@@ -232,12 +233,6 @@ class _AnswerChecks:
             return passed(name, what)
         hint = "Answers are sampled or penalised: check temperature, repetition_penalty, a server's --generation-config"
         return failed(name, what, hint)
-
-    def _check_likelihoods(self) -> Finding:
-        return self._check_close("likelihoods", self._choices("likelihood"))
-
-    def _check_one_pass(self) -> Finding:
-        return self._check_close("likelihoods in one pass", self._choices("one_pass"))
 
     def _check_close(self, name: str, pairs: Sequence[AnswerPair]) -> Finding:
         bos = self._choice_bos

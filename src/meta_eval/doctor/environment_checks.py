@@ -121,7 +121,10 @@ def check_environment(manifest: Manifest, probe: Probe | None) -> Iterator[Findi
         return
     functions, tasks = answer["functions"], answer["tasks"]
     yield from _check_each("functions", functions, f"{len(functions)} import without meta-eval", _describe_import_hint)
-    yield from _check_each("first docs", tasks, f"loaded for {plural(len(tasks), 'task')}", _describe_load_hint)
+    yield from _check_each(
+        "first docs", tasks, f"loaded for {plural(len(tasks), 'task')}",
+        lambda error: "Do as it says" if "prepare" in error else "Run `meta-eval prepare` again",
+    )  # fmt: skip
     for name in (name for name in manifest.tasks if name not in tasks):
         yield not_checked("first docs", f"{name}: its rows stay on the hub (bundle: false)")
     yield from _check_scoring(probe.lm_eval, answer)
@@ -162,7 +165,3 @@ def _describe_import_hint(error: str) -> str:
     if "No module named 'meta_eval" in error:
         return "A pack runs without meta-eval: copy what the template needs of it into its folder"
     return "Install what is missing for the lm_eval above, or fix the template and run `meta-eval prepare` again"
-
-
-def _describe_load_hint(error: str) -> str:
-    return "Run `meta-eval prepare` again" if "prepare" not in error else "Do as it says"

@@ -15,7 +15,9 @@ from typing import Any
 
 from meta_eval.ask.request import Request
 from meta_eval.base import assets
+from meta_eval.base.errors import ConfigError
 from meta_eval.doctor.engine_options import EngineOptions
+from meta_eval.harness.config_keys import OF_SERVER, refuse_secret
 from meta_eval.harness.families import list_families
 from meta_eval.harness.settings import RunSettings, find_default_backend, list_default_backends
 from meta_eval.pack.backends.base import BackendError, UnknownBackendError
@@ -71,6 +73,7 @@ def make_settings(options: EngineOptions) -> RunSettings:
 
     Raises:
         UnknownBackendError: There is no such backend, or none is named and no engine is the default.
+        ConfigError: An address holds a credential.
     """
     backend = options.backend or ("server" if options.base_url else find_default_backend())
     if backend is None:
@@ -78,6 +81,11 @@ def make_settings(options: EngineOptions) -> RunSettings:
         raise UnknownBackendError(
             f"no backend is named, and {f'{several} are each' if several else 'no engine here is'} the default"
         )
+    for url in options.base_url:
+        try:
+            refuse_secret(url, OF_SERVER)
+        except ValueError as error:
+            raise ConfigError(str(error), where="--base-url") from None
     content = {
         "model_name": str(find_model_folder()), "backend": backend, "base_url": tuple(options.base_url),
         "serve": find_backend(backend).can_serve and not options.base_url, "dtype": "float32",

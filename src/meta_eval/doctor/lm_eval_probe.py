@@ -31,7 +31,7 @@ from meta_eval.pack.doc_table import RECORDED_DOC
 from meta_eval.pack.manifest import Manifest
 from meta_eval.pack.punkt import INSTRUCTIONS, need_punkt
 from meta_eval.pack.templates.spec import find_functions
-from meta_eval.pack.templates.template_folder import read_yaml
+from meta_eval.pack.templates.template_folder import read_template_yaml
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Probe:
         question = {
             "pack": str(pack.resolve()),
             "functions": _find_functions(pack, manifest),
-            "tasks": _find_bundled_tasks(manifest),
+            "tasks": [name for name, entry in manifest.tasks.items() if entry.docs_file is not None],
             "modules": sorted(name_libraries(modules)),
             "latex": any(name.startswith(_LATEX) for name in modules),
             "punkt": _needs_punkt(pack, manifest),
@@ -160,11 +160,6 @@ def _read(file: IO[bytes]) -> str:
     return file.read().decode(errors="replace")
 
 
-def _find_bundled_tasks(manifest: Manifest) -> list[str]:
-    """The tasks whose docs are in the pack."""
-    return [name for name, entry in manifest.tasks.items() if entry.docs_file is not None]
-
-
 def _find_functions(pack: Path, manifest: Manifest) -> list[tuple[str, str, str]]:
     """Every ``!function`` of the pack: its file, its module (relative to the pack) and its name."""
     functions = set()
@@ -172,7 +167,7 @@ def _find_functions(pack: Path, manifest: Manifest) -> list[tuple[str, str, str]
         if not name.endswith((".yaml", "_yaml")):
             continue
         try:
-            tree = read_yaml(pack / name)
+            tree = read_template_yaml(pack / name)
         except TemplateError:  # the file check reports it
             continue
         folder = PurePosixPath(name).parent

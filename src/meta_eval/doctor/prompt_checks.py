@@ -12,7 +12,13 @@ from meta_eval.base.inputs import open_parquet
 from meta_eval.doctor.check import CheckedPack, Finding, failed, not_checked, passed
 from meta_eval.harness.families import find_family
 from meta_eval.pack.manifest import Manifest, TaskEntry
-from meta_eval.pack.prompt_lengths import BATCH, PROMPT_COLUMNS, Prompts, find_tokenizer, measure_longest_prompt
+from meta_eval.pack.prompt_lengths import (
+    PROMPT_COLUMNS,
+    PROMPTS_AT_ONCE,
+    Prompts,
+    find_tokenizer,
+    measure_longest_prompt,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,7 +55,7 @@ def read_prompts(pack: Path, entry: TaskEntry) -> Prompts:
         with contextlib.suppress(Exception):  # the file check reports damage
             columns = [column for column in PROMPT_COLUMNS if column in entry.columns]
             with open_parquet(pack / entry.docs_file) as parquet:
-                yield from parquet.iter_batches(BATCH, columns=columns)
+                yield from parquet.iter_batches(PROMPTS_AT_ONCE, columns=columns)
 
     return Prompts(batches)
 

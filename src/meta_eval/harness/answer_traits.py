@@ -22,18 +22,21 @@ _WORDS_WITHOUT_MARK = 40
 _MARKS = re.compile(r"[^\w\s]|\n")
 
 
+def _is_few(parts: Sequence[str], count: int, most: int) -> bool:
+    """Whether there are so many parts, and of few kinds; most texts have more among the last of them."""
+    return len(parts) == count and len(set(parts[-2 * most :])) <= most and len(set(parts)) <= most
+
+
 def _repeats(text: str) -> bool:
-    words, end = text[-_END:].rsplit(maxsplit=_LAST_WORDS)[-_LAST_WORDS:], text[-_LAST_CHARACTERS:]
-    return (len(words) == _LAST_WORDS and len(set(words)) <= _FEW_WORDS) or (
-        len(end) == _LAST_CHARACTERS and len(set(end)) <= _FEW_CHARACTERS
+    words = text[-_END:].rsplit(maxsplit=_LAST_WORDS)[-_LAST_WORDS:]
+    return _is_few(words, _LAST_WORDS, _FEW_WORDS) or _is_few(
+        text[-_LAST_CHARACTERS:], _LAST_CHARACTERS, _FEW_CHARACTERS
     )
 
 
 def _is_salad(text: str) -> bool:
     end = text[-_END:].rstrip()
-    # Letters and digits alone are told in a fraction of the time.
-    has_mark = not end.replace(" ", "").isalnum() and _MARKS.search(end)
-    return not has_mark and len(end.split()) > _WORDS_WITHOUT_MARK
+    return not _MARKS.search(end[::-1]) and len(end.split()) > _WORDS_WITHOUT_MARK  # most marks stand last
 
 
 HOLDS_THOUGHTS = "hold thoughts up to </think>"
@@ -48,12 +51,9 @@ TRAITS: Mapping[str, Callable[[str], bool]] = {
 
 def find_traits(texts: Sequence[str]) -> tuple[str, ...]:
     """The traits of a doc's answers; of several answers those that one of them has."""
-    return tuple(trait for trait, has in TRAITS.items() if any(map(has, texts)))
+    return tuple([trait for trait, has in TRAITS.items() if True in map(has, texts)])
 
 
-def hash_behind_thoughts(texts: Sequence[str]) -> str | None:
-    """The hash of what answers say behind ``</think>``, as `sample_parser.hash_answers` would have it; None if no text
-    holds that."""
-    if not any(_END_OF_THOUGHTS in text for text in texts):
-        return None
+def hash_behind_thoughts(texts: Sequence[str]) -> str:
+    """The hash of what answers say behind ``</think>``, as `sample_parser.hash_answers` would have it."""
     return hash_texts(text.rpartition(_END_OF_THOUGHTS)[2].strip() for text in texts)

@@ -34,13 +34,14 @@ class Choice:
         chosen = _matching(self.tasks, names, groups) if self.tasks else set(names)
         return [name for name in names if name in chosen - _matching(self.excluded, names, groups)]
 
-    def check(self, existing: Iterable[str], groups: Groups, *, where: str = "--tasks") -> None:
+    def check(self, existing: Iterable[str], groups: Groups, *, where: str = "--tasks", chooses: bool = True) -> None:
         """Refuse unknown names.
 
         Args:
             existing: The existing tasks.
             groups: The tasks of each group.
             where: The place of the names, for messages.
+            chooses: Whether other tasks than the named ones are left out.
 
         Raises:
             ConfigError: A name is unknown, or no task is left.
@@ -52,7 +53,7 @@ class Choice:
                     f"unknown task {name!r}{suggest_name(name, [*names, *groups])}", where=where,
                     hint=f"Tasks: {join_names(names, 12)}",
                 )  # fmt: skip
-        if not self.of(names, groups):
+        if not (self if chooses else Choice((), self.excluded)).of(names, groups):
             raise ConfigError("no task is left", where=where, hint=f"Tasks: {join_names(names, 12)}")
 
 

@@ -44,8 +44,10 @@ def list_content_parts(
 ) -> list[tuple[str, ...]]:
     """What the keys of `make_content_keys` are hashes of: as long as no two docs have the same, no key is needed."""
     parts: list[tuple[str, ...]] = [(question_hash, gold)] if question_hash else []
-    others = [part for request in requests for part in _beyond(request, requests[0])]
-    if others or any(request[0] for request in requests):
+    # A single text with its settings has nothing else.
+    is_plain = len(requests) == 1 and len(requests[0]) == 2 and isinstance(requests[0][1], dict)
+    others = [] if is_plain else [part for request in requests for part in _beyond(request, requests[0])]
+    if others or (requests[0][0] if is_plain else any(request[0] for request in requests)):
         parts.append((*prompt_hashes, *others, gold))
     return parts
 
@@ -123,7 +125,7 @@ def read_field(doc: Mapping[str, Any], field: str) -> str | None:
         doc: The doc.
         field: Its name, or that of a field in another one or in a list: ``context.text``, ``messages.0.content``.
     """
-    value = _find(doc, field)
+    value = doc.get(field) if field in doc or "." not in field else _find(doc, field)
     if value is None:
         return None
     return value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str)
@@ -143,8 +145,9 @@ def _find(value: Any, path: str) -> Any:
 def make_missing_field_error(field: str, columns: Sequence[str], where: str) -> ConfigError:
     """The error of a field that no doc of a task has."""
     listed = ", ".join(columns[:_LISTED])
+    what = f"the cluster field {field!r} holds nothing in any doc"
     return ConfigError(
-        f"no doc has the cluster field {field!r}{suggest_name(field, columns)}",
+        what if field in columns else f"no doc has the cluster field {field!r}{suggest_name(field, columns)}",
         where=where,
         hint=f"Fields: {listed}" if listed else "These docs have no fields",
     )

@@ -18,9 +18,9 @@ from meta_eval.base.display import one_line, quoted
 from meta_eval.base.errors import UserError
 from meta_eval.base.extensions import find_extensions, load_extension
 from meta_eval.base.logs import log
-from meta_eval.base.secrets import holds_secret
+from meta_eval.base.secrets import holds_secret, redact_secrets
 
-ENTRY_POINTS = "meta_eval.config_keys"
+CONFIG_KEYS_GROUP = "meta_eval.config_keys"
 RUN_KEYS = "meta_eval.run_keys"
 
 INSTEAD = "take it out, and set it in the environment of lm_eval (HF_TOKEN, or `hf auth login`)"
@@ -36,7 +36,7 @@ class ConfigKeys(BaseModel):
 
 
 @cache
-def list_config_keys(group: str = ENTRY_POINTS) -> tuple[type[ConfigKeys], ...]:
+def list_config_keys(group: str = CONFIG_KEYS_GROUP) -> tuple[type[ConfigKeys], ...]:
     """The keys of every plug-in in a group, sorted by its name. One that cannot be loaded is left out with a
     warning."""
     keys: list[type[ConfigKeys]] = []
@@ -48,7 +48,7 @@ def list_config_keys(group: str = ENTRY_POINTS) -> tuple[type[ConfigKeys], ...]:
     return tuple(keys)
 
 
-def list_key_fields(own: Mapping[str, Any], group: str = ENTRY_POINTS) -> dict[str, Any]:
+def list_key_fields(own: Mapping[str, Any], group: str = CONFIG_KEYS_GROUP) -> dict[str, Any]:
     """The fields of all plug-ins' keys, as `pydantic.create_model` takes them.
 
     A key that meta-eval has, or another plug-in, is left out with a warning.
@@ -71,7 +71,7 @@ def list_key_fields(own: Mapping[str, Any], group: str = ENTRY_POINTS) -> dict[s
 
 def list_allowed() -> dict[str, str]:
     """By key of a plug-in the allowed values in words."""
-    groups = (ENTRY_POINTS, RUN_KEYS)
+    groups = (CONFIG_KEYS_GROUP, RUN_KEYS)
     return {name: text for group in groups for keys in list_config_keys(group) for name, text in keys.allowed.items()}
 
 
@@ -104,6 +104,6 @@ def make_visible(text: str) -> str:
     Raises:
         ValueError: It contains control characters or hidden characters.
     """
-    if one_line(text) != text:
+    if one_line(text) != redact_secrets(text):  # a text may name a setting that is no credential
         raise ValueError(f"{quoted(text)} holds an invisible character")
     return text

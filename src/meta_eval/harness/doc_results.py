@@ -5,22 +5,19 @@ A figure is a row of `FIGURES`. Runs, baselines, JSON and every view have it fro
 
 from __future__ import annotations
 
+import errno
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from meta_eval.base.errors import UserError
+from meta_eval.base.inputs import PointerError
 
-# Keys of a sample that are not metrics.
-NON_METRIC_FIELDS = frozenset(
-    (
-        "doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics", "doc_hash",
-        "prompt_hash", "target_hash", "finish_reason", "finish_reasons", "prompt_tokens",
-        "completion_tokens", "each_answer", "majority_answer", "random_place", "tools_lost",
-    )
-)  # fmt: skip
+# A sample as lm-eval writes it: a doc with its answers and metrics under one filter, by key.
+Sample = Mapping[str, Any]
 
 # Metrics of rolling likelihoods, which lm-eval averages over words or bytes instead of docs.
 _WEIGHTED = frozenset(("word_perplexity", "byte_perplexity", "bits_per_byte"))
@@ -63,6 +60,12 @@ MetricValue = (
 )
 
 
+def find_answer(sample: Sample) -> Mapping[str, Any]:
+    """What a sample says of its answers beside their text and verdicts. A checkout before 1.0.0 wrote the same keys
+    flat among the metrics, and how each of several answers ended as ``finish_reasons``."""
+    return answer if isinstance(answer := sample.get("answer"), dict) else sample
+
+
 def read_value(name: str, logged: Any) -> MetricValue | None:
     """Parse the logged value of a metric; None for a shape that only the metric's own aggregation understands."""
     if type(logged) is float:  # nearly always
@@ -70,9 +73,9 @@ def read_value(name: str, logged: Any) -> MetricValue | None:
     return _weighted(logged) if name in _WEIGHTED else _value(logged)
 
 
-def has_bad_perplexity(sample: Mapping[str, Any]) -> bool:
+def has_bad_perplexity(sample: Sample) -> bool:
     """Whether a rolling log-likelihood of a doc is no finite number."""
-    parts = [_weighted(sample[name]) for name in _WEIGHTED if name in sample]
+    parts = [] if _WEIGHTED.isdisjoint(sample) else [_weighted(sample[name]) for name in _WEIGHTED if name in sample]
     return any(part is not None and not math.isfinite(part.log_likelihood) for part in parts)
 
 
@@ -140,8 +143,8 @@ class DocFigure:
     """Whether it is a share from 0 to 1, which is shown as a percentage."""
 
 
-def _read_tokens(sample: Mapping[str, Any], answers: Sequence[str]) -> float | None:
-    tokens = sample.get("completion_tokens")
+def _read_tokens(sample: Sample, answers: Sequence[str]) -> float | None:
+    tokens = find_answer(sample).get("completion_tokens")
     return tokens / len(answers) if answers and isinstance(tokens, int) and 0 <= tokens < 2**53 else None
 
 
@@ -150,7 +153,7 @@ FIGURES = (
 )
 
 
-def read_figures(sample: Mapping[str, Any], answers: Sequence[str]) -> dict[str, float]:
+def read_figures(sample: Sample, answers: Sequence[str]) -> dict[str, float]:
     """The figures of a sample, by key. Those that are not known are left out."""
     return {figure.key: value for figure in FIGURES if (value := figure.read(sample, answers)) is not None}
 
@@ -174,6 +177,13 @@ MAX_EXTRACTED_CHARS = 200
 
 class ResultsError(UserError):
     """A file of lm_eval is truncated, damaged or contradictory, or does not belong to this pack."""
+
+
+def make_unreadable_error(path: Path, error: OSError) -> ResultsError:
+    """The error of a file that cannot be opened or read. A pipe, or links in a loop, are no file at all."""
+    is_no_file = error.errno in (0, errno.ELOOP) and not isinstance(error, PointerError)
+    hint = "Put the file itself there, or take this one away" if is_no_file else None
+    return ResultsError(f"cannot be read ({error.strerror})", where=str(path), hint=hint)
 
 
 def make_not_a_sample_error(what: str) -> ResultsError:
@@ -326,14 +336,18 @@ class DocResult:
     @property
     def cut_share(self) -> float | None:
         """The share of its answers that were cut; None if unknown for an answer."""
-        return None if None in self.cuts else sum(map(bool, self.cuts)) / len(self.cuts)
+        return None if None in self.cuts else self.cuts.count(True) / len(self.cuts)
 
     def shares_prompt_with(self, other: DocResult) -> bool:
         """Whether both have exactly the same prompt, as far as that is known."""
         if self.tools_lost != other.tools_lost:
             return False
+        if ("",) in (self.prompt_hashes, other.prompt_hashes):  # of a log that does not say what was sent
+            return True
         if None in (self.sent_hash, other.sent_hash):
-            return (self.prompt_hashes, self.prompt_matches) == (other.prompt_hashes, other.prompt_matches)
+            # A run that knows nothing of a pack has no mark, and hashes what it was given.
+            own = self.prompt_hashes, self.prompt_matches is False
+            return own == (other.prompt_hashes, other.prompt_matches is False)
         return (self.sent_hash, self.prompt_hashes) == (other.sent_hash, other.prompt_hashes)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from meta_eval.base.thresholds import SAME_VALUE
 from meta_eval.harness.doc_results import COUNTED, to_plain_number
 from meta_eval.harness.evaluator import Evaluated, Evaluator
-from meta_eval.harness.replay import Answers
+from meta_eval.harness.replay import RecordedResponses
 from meta_eval.harness.sample_parser import list_metrics, read_extraction
 
 # Filters that see all answers, and one that wants so many of them that each must stand for all.
@@ -27,14 +27,14 @@ _OF_ALL, _OF_SEVERAL = "majority_vote", "take_first_k"
 def add_each_answer(
     evaluator: Evaluator,
     name: str,
-    answers: Sequence[Answers],
+    answers: Sequence[RecordedResponses],
     evaluated: Evaluated,
     *,
     indices: Sequence[int] | None = None,
     allow_code: bool = False,
 ) -> None:
-    """Add ``each_answer`` to the samples of a task: by metric the verdict on each answer, 0 to 1. And
-    ``majority_answer``: the place of the most frequent one among them.
+    """Add to the ``answer`` of each sample ``each_answer``, by metric the verdict on each answer, 0 to 1; and
+    ``majority_answer``, the place of the most frequent one among them.
 
     Nothing is added where a doc has one answer, or where the answers are likelihoods.
 
@@ -74,14 +74,12 @@ def add_each_answer(
         for doc_verdicts, extracted, sample in zip(verdicts, extractions, evaluated.samples, strict=True):
             if sample["filter"] == filter_name:
                 count = by_doc[sample["doc_id"]]
-                sample.setdefault("each_answer", {})[metric] = doc_verdicts[metric][:count]
+                answer = sample.setdefault("answer", {})
+                answer.setdefault("each_answer", {})[metric] = doc_verdicts[metric][:count]
                 if filter_name in extracting:
-                    sample["majority_answer"] = _find_majority(extracted[:count])
-
-
-def _find_majority(extractions: Sequence[str]) -> int:
-    """The first of those with the most frequent extraction; of equally frequent ones, the first that was seen."""
-    return extractions.index(Counter(extractions).most_common(1)[0][0])
+                    # The first of those with the most frequent extraction; of equally frequent ones, the first seen.
+                    ((most, _),) = Counter(extracted[:count]).most_common(1)
+                    answer["majority_answer"] = extracted.index(most)
 
 
 def _of_first_answers(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import logging
+import os
 import threading
 import traceback
 import warnings
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from meta_eval.base.display import name_error, name_path
 from meta_eval.base.errors import PackError, TemplateError, UserError
 from meta_eval.base.isolation import isolate_code, silence_output
 from meta_eval.base.logs import report_progress
@@ -33,7 +35,7 @@ from meta_eval.harness.evaluator_patches import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from meta_eval.harness.replay import Answers
+    from meta_eval.harness.replay import RecordedResponses
 
 Tell = Callable[[logging.LogRecord], None]
 
@@ -75,10 +77,10 @@ class Evaluator:
         self._unlisted: dict[str, Any] = {}
 
     @contextlib.contextmanager
-    def _at_work(self, name: str, tell: Tell = lambda _: None) -> Iterator[None]:
+    def at_work(self, name: str, tell: Tell = lambda _: None) -> Iterator[None]:
         """Run lm-eval on a task silently, as `silence_libraries`, and turn its errors into a single line.
 
-        Errors of pack_docs and the templates already carry a hint.
+        Errors of pack_docs and the templates already carry a hint, those of pyarrow none.
         """
         try:
             with seed_language_detection(), isolate_code(self.pack), silence_libraries(tell):
@@ -87,16 +89,22 @@ class Evaluator:
             raise
         except Exception as error:
             where = f"{self.pack}, task {name}"
+            if type(error).__name__ == "DatasetGenerationError" and isinstance(error.__cause__, Exception):
+                error = error.__cause__
             if lacks := explain_lacking_part(error, where):
                 raise lacks from None
-            if isinstance(error, (ImportError, LookupError, ValueError)) and str(error):
-                raise PackError(str(error).rstrip("."), where=where) from None
             last = traceback.extract_tb(error.__traceback__)[-1]
+            file = Path(last.filename)
+            is_of_pack = file.is_relative_to(self.pack.resolve())
+            if is_of_pack and type(error) in (ImportError, LookupError, ValueError) and str(error):
+                said = str(error).replace(f"{self.pack.resolve()}{os.sep}", "")
+                raise PackError(said.rstrip("."), where=where) from None  # it refuses something
             raise PackError(
-                f"lm-eval cannot run it: {type(error).__name__}: {error} ({Path(last.filename).name}, "
-                f"line {last.lineno})",
+                f"lm-eval cannot run it: {name_error(error)} ({name_path(file) if is_of_pack else file.name}, line "
+                f"{last.lineno})",
                 where=where,
-                hint="Run `meta-eval doctor` to see what is missing, or `meta-eval prepare` again",
+                hint=f"Look at the settings and functions of {name}: where they are yours, mend them and run "
+                "`meta-eval prepare` again; `meta-eval doctor` says what is missing on this machine",
             ) from None
 
     def load(self, name: str, *, listed: bool = True) -> Any:
@@ -125,7 +133,7 @@ class Evaluator:
             raise PackError(
                 f"lm-eval finds no task {name!r} in it", where=str(self.pack), hint="Run `meta-eval prepare` again"
             )
-        with self._at_work(name):
+        with self.at_work(name):
             loaded = (
                 self._manager.load([name])["tasks"]
                 if hasattr(self._manager, "load")  # from 0.4.12 on
@@ -149,7 +157,7 @@ class Evaluator:
         Raises:
             PackError: lm-eval cannot build them.
         """
-        with self._at_work(name):
+        with self.at_work(name):
             # As the evaluator calls it without a cache of requests.
             task.build_all_requests(limit=None, samples=None, rank=0, world_size=1, **how)
         built: list[Any] = task.instances
@@ -161,7 +169,7 @@ class Evaluator:
         name: str,
         *,
         task: Any,
-        answers: Sequence[Answers] | None = None,
+        answers: Sequence[RecordedResponses] | None = None,
         indices: Sequence[int] | None = None,
         allow_code: bool = False,
         bootstrap_iters: int = 0,
@@ -172,7 +180,7 @@ class Evaluator:
         Args:
             name: The task.
             task: The result of `load`.
-            answers: Answers instead of the recorded answers, an item for each scored doc.
+            answers: Responses instead of the recorded answers, an item for each scored doc.
             indices: The docs to score, sorted; None for all.
             allow_code: Run code that the task marks as unsafe.
             bootstrap_iters: lm-eval's, for standard errors; 0 for none.
@@ -184,7 +192,7 @@ class Evaluator:
         """
         watch = _Watch(name, task, len(indices) if indices is not None else len(task.eval_docs))
         patches = (replace_hashing(hashed), replace_bootstrap(name), share_settings())
-        with self._at_work(name, watch.record), contextlib.ExitStack() as stack, watch.draws:
+        with self.at_work(name, watch.record), contextlib.ExitStack() as stack, watch.draws:
             for patch in patches:
                 stack.enter_context(patch)
             from lm_eval.evaluator import evaluate
@@ -295,8 +303,8 @@ class _Watch:
                 raise lacks from None
             last = traceback.extract_tb(error.__traceback__)[-1]
             raise TemplateError(
-                f"fails with {type(error).__name__}: {error} (question hash {doc.get('input_question_hash')})",
-                where=f"{self._where}, {last.filename}, line {last.lineno}",
+                f"fails with {name_error(error)} (question hash {doc.get('input_question_hash')})",
+                where=f"{self._where}, {name_path(last.filename)}, line {last.lineno}",
                 hint="Change the scorer: it must not raise on any answer",
             ) from error
         finally:

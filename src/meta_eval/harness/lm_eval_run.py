@@ -6,21 +6,22 @@ docs/reference/files.md lists the formats of lm-eval's versions.
 
 from __future__ import annotations
 
+import filecmp
 import math
-import os.path
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 from meta_eval import stats
-from meta_eval.base.inputs import is_packed, is_pointer
+from meta_eval.base.inputs import explain_form, is_pointer
 from meta_eval.base.logs import report_progress
 from meta_eval.base.pack_names import join_names
 from meta_eval.base.thresholds import SAME_VALUE
 from meta_eval.harness.choice import Choice, Groups
-from meta_eval.harness.clusters import Fields, check_fields, find_field
+from meta_eval.harness.clusters import Fields, find_field
 from meta_eval.harness.doc_results import (
     LOWER_IS_BETTER,
     DocResult,
@@ -28,8 +29,14 @@ from meta_eval.harness.doc_results import (
     ResultsError,
     average_answers,
 )
-from meta_eval.harness.output_index import OutputIndex, TaskOutput, explain_missing_samples, index_outputs
-from meta_eval.harness.provenance import Provenance, read_provenance
+from meta_eval.harness.output_index import (
+    OutputIndex,
+    TaskOutput,
+    explain_missing_samples,
+    find_common_folder,
+    index_outputs,
+)
+from meta_eval.harness.provenance import Provenance, read_decoding, read_provenance
 from meta_eval.harness.results_file import Aggregate, GroupTotal, as_mapping, read_template_block
 from meta_eval.harness.sample_files import CountTokens, SamplesFile, open_samples, read_raw_samples, read_samples
 from meta_eval.harness.sample_parser import parse_sample
@@ -44,39 +51,39 @@ class TaskRun:
     task: str
     """Its name."""
 
-    time: str
+    time: str = ""
     """The time in the file's name; for lm-eval before 0.4.3 the time in the results file."""
 
-    docs: tuple[DocResult, ...]
+    docs: tuple[DocResult, ...] = ()
     """The docs by doc id; empty if no samples were logged."""
 
-    filters: tuple[str, ...]
+    filters: tuple[str, ...] = ()
     """The filters of its answers, in lm-eval's order; without samples, those of its averages."""
 
-    aggregates: Mapping[str, Aggregate]
+    aggregates: Mapping[str, Aggregate] = field(default_factory=dict)
     """lm-eval's own averages with standard errors, by ``metric,filter``. A task without samples, and metrics that are
     not shares (perplexity, BLEU), have only these."""
 
-    custom_aggregation: tuple[str, ...]
+    custom_aggregation: tuple[str, ...] = ()
     """The ``metric,filter`` with the task's own aggregation (an F1 of the whole, a weighted mean). The mean over docs
     is not the score, so the docs do not keep their values."""
 
-    samples_file: Path | None
+    samples_file: Path | None = None
     """The samples file, or the log of another harness; `open_samples` reads whole samples."""
 
-    skipped: int
+    skipped: int = 0
     """Damaged samples and docs that were left out."""
 
-    published_metrics: tuple[str, ...]
+    published_metrics: tuple[str, ...] = ()
     """Metrics with published scores, from the template."""
 
-    primary_metric: str | None
+    primary_metric: str | None = None
     """The ``metric,filter`` that says whether an answer is right, from the template."""
 
-    is_correct_metric: str | None
+    is_correct_metric: str | None = None
     """The metric with the meaning of Meta's ``is_correct``, if that is not a verdict; from the template."""
 
-    provenance: Provenance
+    provenance: Provenance = field(default_factory=Provenance)
     """The provenance."""
 
     lower_is_better: frozenset[str] = LOWER_IS_BETTER
@@ -100,6 +107,9 @@ class TaskRun:
     uncounted_texts: tuple[TextCounts, ...] = ()
     """Further fields with texts that many docs of its pack share."""
 
+    known: dict[str, list[str]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """What was found out of its docs once, for `meta_eval.judge.pair`."""
+
     def open_samples(self) -> AbstractContextManager[Callable[[FilterResult], Mapping[str, Any]]]:
         """Give a function that reads the whole sample of an answer. Only for a task with samples.
 
@@ -116,6 +126,24 @@ def find_disputed_metrics(*runs: TaskRun) -> frozenset[str]:
         for metric, higher in run.higher_is_better.items():
             said.setdefault(metric, set()).add(higher)
     return frozenset(metric for metric, directions in said.items() if len(directions) > 1)
+
+
+def is_same_run(a: TaskRun, b: TaskRun) -> bool:
+    """Whether two runs of a task are one: one file, or a copy under any name.
+
+    Results of two runs differ in their times. A file of another harness may hold runs of other models or times.
+    """
+    if a.provenance.model != b.provenance.model or (a.logged is not None and a.time != b.time):
+        return False
+    pairs = [(a.provenance.results_file, b.provenance.results_file), (a.samples_file, b.samples_file)]
+    return pairs[0] != (None, None) and all(_are_same(*pair) for pair in pairs)
+
+
+def _are_same(a: Path | None, b: Path | None) -> bool:
+    if a is None or b is None or a == b:
+        return a == b
+    # What is read of the hub is no file here.
+    return a.is_file() and b.is_file() and filecmp.cmp(a, b, shallow=False)
 
 
 def check_repeat(newest: TaskRun, other: TaskRun) -> None:
@@ -152,7 +180,8 @@ def check_repeat(newest: TaskRun, other: TaskRun) -> None:
                 where=where,
                 hint=hint,
             )
-    if newest.time == other.time and (newest.time or newest.docs == other.docs):
+    is_alike = newest.time == other.time and (newest.time or newest.docs == other.docs)
+    if is_alike or is_same_run(newest, other):
         raise ResultsError(f"{newest.task}: this is the same run twice, not a repeat", where=where, hint=hint)
     if any(
         (a.doc_id, a.question_hash, a.prompt_hashes) != (b.doc_id, b.question_hash, b.prompt_hashes)
@@ -168,13 +197,13 @@ OnNotice = Callable[[str], None]
 class Run:
     """The results of one model."""
 
-    tasks: Mapping[str, TaskRun]
+    tasks: Mapping[str, TaskRun] = field(default_factory=dict)
     """The newest results of each task, sorted by name."""
 
-    notes: tuple[str, ...]
+    notes: tuple[str, ...] = ()
     """Notes about them."""
 
-    groups: Mapping[str, GroupTotal]
+    groups: Mapping[str, GroupTotal] = field(default_factory=dict)
     """lm-eval's totals of groups, sorted by name; only groups with exactly these results."""
 
     repeats: Mapping[str, tuple[TaskRun, ...]] = field(default_factory=dict)
@@ -189,6 +218,11 @@ class Run:
 
     faults: Mapping[str | None, str] = field(default_factory=dict)
     """Tasks that cannot be judged, with the faults of their files; under None, faults of files with an unknown task."""
+
+    @property
+    def known_tasks(self) -> list[str]:
+        """The tasks of its files, also those that are left out or cannot be judged."""
+        return [*self.tasks, *self.left_out, *filter(None, self.faults)]
 
     def all_runs(self, task: str) -> tuple[TaskRun, ...]:
         """All runs of a task, newest first; empty if it was not run."""
@@ -220,23 +254,20 @@ def read_run(
         files: What is in the paths; None to look for lm_eval's files there.
 
     Raises:
-        ConfigError: ``clusters`` names an unknown task, or a field that no doc has.
+        ConfigError: ``clusters`` names a field that no doc has.
         ResultsError: There is no output, no task can be read, or the files are of several models.
     """
     files = files or index_outputs(paths, skip_damaged=skip_damaged)
     notes = [f"left out: {error}" for error in files.damaged.values() if skip_damaged]
     if not files.tasks and not notes:
-        packed = next((file for path in paths for file in sorted(path.rglob("*")) if is_packed(file)), None)
-        if packed is not None:
-            raise ResultsError(
-                "is compressed, and not read so", where=str(packed), hint="Unpack the files of the folder"
-            )
+        for file in (file for path in paths for file in sorted(path.rglob("*"))):
+            if form := explain_form(file):
+                raise ResultsError(form, where=str(file), hint="Name the --output_path of a run")
         raise ResultsError(
             "no lm_eval files found (results_<time>.json, samples_<task>_<time>.jsonl)",
             where=", ".join(map(str, paths)),
             hint="Name the --output_path of a run",
         )
-    check_fields(clusters or {}, list(files.tasks))
     if not repeats:
         _check_models(files)
     known_groups = {name: group.tasks for file in files.results.values() for name, group in file.groups().items()}
@@ -277,6 +308,22 @@ def read_run(
     )  # fmt: skip
 
 
+def check_choice(choice: Choice, runs: Sequence[Run], tasks: Iterable[str] = (), groups: Groups | None = None) -> None:
+    """Refuse names that no run has, and a choice of nothing.
+
+    Args:
+        choice: The names.
+        runs: The runs that were read with it.
+        tasks, groups: Further known ones, such as those of a pack.
+
+    Raises:
+        ConfigError: A name is unknown, or no task is left.
+    """
+    names = [name for run in runs for name in run.known_tasks]
+    of_runs = {name: members for run in runs for name, members in run.known_groups.items()}
+    choice.check([*names, *tasks], {**(groups or {}), **of_runs})
+
+
 def _read_task(files: OutputIndex, task: str, *, repeats: bool, **reading: Any) -> list[TaskRun]:
     """Read the newest run of a task, or all, newest first; empty if all are damaged and skipped.
 
@@ -288,8 +335,8 @@ def _read_task(files: OutputIndex, task: str, *, repeats: bool, **reading: Any) 
         read_newest(files, chosen, **reading) for chosen in ([[run] for run in candidates] if repeats else [candidates])
     ]
     task_runs = [task_run for task_run in runs if task_run is not None]
-    for other in task_runs[1:]:
-        check_repeat(task_runs[0], other)
+    for newer, older in combinations(task_runs, 2):
+        check_repeat(newer, older)
     return task_runs
 
 
@@ -312,15 +359,20 @@ def _check_models(files: OutputIndex) -> None:
         ResultsError: A task has runs of several models.
     """
     for task, candidates in files.tasks.items():
-        folders: dict[str | None, Path] = {}
-        for candidate in candidates:
+        models: dict[str, tuple[str | None, Path]] = {}
+        folders: set[Path] = set()
+        # Samples without results are of the model of the results beside them, else of the one that names the folder.
+        for candidate in sorted(candidates, key=lambda one: one.results is None):
             folder = (candidate.results or candidate.samples or Path()).parent
-            folders.setdefault(_read_provenance(candidate, files).model, folder)
-        if len(folders) > 1:
-            listed = ", ".join(f"{name} ({folder})" for name, folder in folders.items())
+            model = _read_provenance(candidate, files).model
+            if candidate.results or candidate.of_log or folder not in folders:
+                models.setdefault(str(model).replace("/", "__"), (model, folder))
+            folders.add(folder)
+        if len(models) > 1:
+            listed = ", ".join(f"{name} ({folder})" for name, folder in models.values())
             raise ResultsError(
-                f"{task} was run with {len(folders)} models: {listed}",
-                where=str(os.path.commonpath(list(folders.values()))),
+                f"{task} was run with {len(models)} models: {listed}",
+                where=str(find_common_folder(folder for _, folder in models.values())),
                 hint="Name the folder of one of them; `meta-eval compare A B` compares two",
             )
 
@@ -392,7 +444,8 @@ def _read(
     aggregates = results.aggregates(task_files.task) if results else {}
     if log:
         aggregates = {key: Aggregate(value, None, 0 <= value <= 1) for key, value in log.scores.items()}
-    block = read_template_block(results.config(task_files.task)) if results else {}
+    config = results.config(task_files.task) if results else {}
+    block = read_template_block(config)
     filters = tuple(dict.fromkeys(metric_key.partition(",")[2] for metric_key in aggregates))
     samples = SamplesFile(Path(), (), filters, 0, 0, None, ())
     custom_aggregation: tuple[str, ...] = ()
@@ -427,6 +480,9 @@ def _read(
                 is_pack_task=bool(block),
                 is_recorded_task=bool(block.get("record")),
             )
+        if not log and provenance.harness is None and "generation_kwargs" not in config:
+            asked = {**samples.settings, **provenance.gen_kwargs}
+            provenance = replace(provenance, decoding=read_decoding(asked, has_default=True))
     average_answers(samples.docs)
     published, primary, is_correct = (block.get(key) for key in ("published", "primary_metric", "is_correct_metric"))
     metrics = [as_mapping(entry).get("metric") for entry in published] if isinstance(published, list) else []
@@ -454,7 +510,7 @@ def _read(
 def _read_provenance(task: TaskOutput, files: OutputIndex) -> Provenance:
     if task.of_log:
         return task.of_log.provenance
-    folder = (task.samples or task.results or Path()).parent.name
+    folder = (task.samples or task.results or Path()).parent.resolve().name
     return read_provenance(files.results[task.results] if task.results else None, folder, task.task)
 
 

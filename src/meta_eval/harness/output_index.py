@@ -13,6 +13,7 @@ There are five naming schemes:
 from __future__ import annotations
 
 import glob
+import os.path
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from meta_eval.base.inputs import is_packed, open_regular, suggest_path, walk_files
+from meta_eval.base.inputs import explain_form, is_packed, open_regular, suggest_path, walk_files
 from meta_eval.harness.doc_results import ResultsError
 from meta_eval.harness.provenance import Provenance
 from meta_eval.harness.results_file import ResultsFile, as_mapping, looks_like_results, read_results_file
@@ -130,8 +131,21 @@ def explain_missing_samples(results: Path, task: str) -> tuple[str, str]:
     """Why a results file has no samples of a task beside it, a clause, and what to do."""
     packed = _find_packed(results.parent, f"samples_{task}_")
     time = results.stem.removeprefix("results_")
+    if (results.parent / f"samples_{task}_{time}.jsonl").is_dir():
+        return (
+            f"has a folder samples_{task}_{time}.jsonl beside it, and no file of that name",
+            "Copy the file of that name",
+        )
     if packed is None and any(results.parent.glob(f"samples_*_{glob.escape(time)}.jsonl*")):
         return "has samples of other tasks beside it, and none of this one", f"Copy samples_{task}_{time}.jsonl, too"
+    named = map(_SAMPLES.fullmatch, sorted(path.name for path in results.parent.glob("samples_*.jsonl")))
+    times = [match["time"] for match in named if match and match["task"] == task]
+    lone = next((at for at in times if not results.with_name(f"results_{at}.json").is_file()), None)
+    if packed is None and lone is not None:
+        return (
+            f"has no samples of its time beside it, and samples_{task}_{lone}.jsonl has no results of its time",
+            "Where both are of one run, give both their original names",
+        )
     if packed is None:
         return "has no samples beside it: lm_eval was run without --log_samples", "Run it again with that option"
     return f"has its samples beside it compressed ({packed.name}), and they are not read so", "Unpack them"
@@ -163,7 +177,7 @@ def index_outputs(paths: Sequence[Path], *, skip_damaged: bool = False) -> Outpu
     """
     faults: dict[Path, ResultsError] = {}
     results: dict[Path, ResultsFile] = {}
-    distinct: dict[tuple[Path | None, Path | None, str], TaskOutput] = {}
+    distinct: dict[tuple[Path | str | None, ...], TaskOutput] = {}
     for path in paths:
         if path.is_dir():
             files = [file for file in walk_files(path) if file.suffix in _SUFFIXES]
@@ -171,7 +185,8 @@ def index_outputs(paths: Sequence[Path], *, skip_damaged: bool = False) -> Outpu
         else:
             chosen = _index_file(path, results, faults, skip_damaged=skip_damaged)
         for task_files in chosen:
-            distinct.setdefault((task_files.samples, task_files.results, task_files.task), task_files)
+            real = (file and _identify(file) for file in (task_files.samples, task_files.results))
+            distinct.setdefault((*real, task_files.task), task_files)
     tasks: dict[str, list[TaskOutput]] = {}
     for task_files in sorted(
         distinct.values(),
@@ -194,10 +209,10 @@ def _index_file(
             hint="Name a results folder, as `meta-eval run`, `meta-eval grade` or lm_eval --output_path writes it",
         )
     if not path.is_file():
-        raise ResultsError("is not a regular file", where=str(path))
-    if is_packed(path):
-        raise ResultsError("is compressed, and not read so", where=str(path), hint="Unpack it, and name its folder")
-    file = _resolve_folder(path)
+        raise ResultsError(
+            "is not a regular file", where=str(path), hint="Put the file itself there, or take this one away"
+        )
+    file = _name_file(path, _identify(path))
     match = _match_file_name(file)
     neighbours = [
         other
@@ -217,9 +232,8 @@ def _index_file(
         if file in (task_files.samples, task_files.results)
     ]
     if not chosen and not _is_results(file) and not _may_hold_samples(file):
-        raise ResultsError(
-            "holds neither results nor samples of lm_eval", where=str(path), hint="Name a results folder"
-        )
+        what = explain_form(path) or "holds neither results nor samples of lm_eval"
+        raise ResultsError(what, where=str(path), hint="Name a results folder")
     if not chosen and not _is_results(file):
         raise ResultsError(
             "is not named like lm_eval's files (results_<time>.json, samples_<task>_<time>.jsonl), and no "
@@ -241,7 +255,13 @@ def _may_hold_samples(path: Path) -> bool:
 
 def _group_by_run(files: Iterable[Path], results: dict[Path, ResultsFile], damaged: _Damaged) -> list[TaskOutput]:
     """The tasks of the invocations of some files, each with its samples and results."""
-    regular = sorted({_resolve_folder(path) for path in files if path.is_file()})
+    # What has such a name and is no regular file is damage, which its reader tells.
+    named: dict[Path, Path] = {}
+    for path in files:
+        if path.is_file() or _match_file_name(path):
+            real = _identify(path)
+            named.setdefault(real, _name_file(path, real))
+    regular = sorted(named.values())
     by_run: dict[tuple[Path, str, str], TaskOutput] = {}
     for path in regular:
         match = _SAMPLES.fullmatch(path.name)
@@ -284,9 +304,22 @@ def _mark(by_run: Mapping[tuple[Path, str, str], TaskOutput], results: Path, err
             output.damage = error
 
 
-def _resolve_folder(path: Path) -> Path:
-    """The path of a file under its original name, not the digest that a link in the hub's cache leads to."""
+def _identify(path: Path) -> Path:
+    """The same for every path to a file, with its original name, not the digest that a link in the hub's cache has."""
     return path.parent.resolve() / path.name
+
+
+def _name_file(path: Path, real: Path) -> Path:
+    """The path of a file for notes and pages: below this folder if it lies there, else as the user names it."""
+    here = Path.cwd().resolve()
+    return real.relative_to(here) if real.is_relative_to(here) else path
+
+
+def find_common_folder(folders: Iterable[Path]) -> Path:
+    """The folder that holds all; relative to this one, unless one of them is not."""
+    folders = list(folders)
+    common = os.path.commonpath([os.path.normpath(folder.absolute()) for folder in folders])
+    return Path(common if any(folder.is_absolute() for folder in folders) else os.path.relpath(common))
 
 
 def parse_file_name(name: str) -> tuple[str | None, str] | None:

@@ -14,7 +14,7 @@ from typing import Any
 from meta_eval.base.display import one_line
 from meta_eval.base.hashing import hash_address, hash_text
 from meta_eval.base.pack_names import join_names
-from meta_eval.base.secrets import HIDDEN, is_secret
+from meta_eval.base.secrets import HIDDEN, is_secret, redact_secrets
 from meta_eval.base.thresholds import MAX_GEN_TOKS, NAMED
 from meta_eval.harness.compared_settings import flatten_settings
 from meta_eval.harness.doc_results import ResultsError
@@ -124,7 +124,7 @@ def _names(content: object) -> Mapping[Any, Any]:
 
 
 def _text(content: object) -> str:
-    return one_line(str(content))[:_LONGEST]
+    return one_line(redact_secrets(str(content)))[:_LONGEST]
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,8 +271,8 @@ def read_grader_facts(results: ResultsFile | None, task: str) -> GraderFacts:
     """Read the facts of a task from its results file."""
     if results is None:
         return GraderFacts()
-    lm_eval = results.tree.get("lm_eval_version")
-    return make_grader_facts(results.config(task), None if lm_eval is None else str(lm_eval), results.version(task))
+    lm_eval = _read_text(results.tree.get("lm_eval_version"))
+    return make_grader_facts(results.config(task), lm_eval, results.version(task))
 
 
 def make_grader_facts(config: Mapping[str, Any], lm_eval: str | None, task_version: object) -> GraderFacts:
@@ -292,7 +292,7 @@ def make_grader_facts(config: Mapping[str, Any], lm_eval: str | None, task_versi
     scorer = config.get("process_results")
     return GraderFacts(
         lm_eval=lm_eval,
-        task_version=None if number is None else str(number),
+        task_version=_read_text(number),
         filters={name: _format(steps) for name, steps in filters.items()},
         metrics={name: _format(settings) for name, settings in metrics.items()},
         scorer=scorer if isinstance(scorer, str) and "\n" in scorer else None,
@@ -330,55 +330,55 @@ _IDENTITY = ("revision", "dtype", "quantization", "load_in_4bit", "load_in_8bit"
 class Provenance:
     """The provenance of a task's results. None or empty means unknown."""
 
-    results_file: Path | None
+    results_file: Path | None = None
     """The results file; None if there are only samples."""
 
-    model: str | None
+    model: str | None = None
     """The model's name, else the folder that lm_eval made for it."""
 
-    backend: str | None
+    backend: str | None = None
     """lm-eval's name of the backend, such as ``local-completions``."""
 
-    model_args: Mapping[str, str]
+    model_args: Mapping[str, str] = field(default_factory=dict)
     """Its arguments, without secrets."""
 
-    lm_eval: str | None
+    lm_eval: str | None = None
     """lm-eval's version."""
 
-    harness: str | None
+    harness: str | None = None
     """The harness that wrote the record, where it is not lm-eval."""
 
-    engine: str | None
+    engine: str | None = None
     """The engine's version, if lm_eval's description of the environment has it."""
 
-    date: str | None
+    date: str | None = None
     """When it was started, UTC."""
 
-    duration_s: float | None
+    duration_s: float | None = None
     """Seconds of the whole lm_eval command; for answers from elsewhere, seconds for these."""
 
-    limit: float | None
+    limit: float | None = None
     """``--limit``."""
 
-    gen_kwargs: Mapping[str, Any]
+    gen_kwargs: Mapping[str, Any] = field(default_factory=dict)
     """Generation settings given on the command line."""
 
-    chat_template: bool
-    """Whether a chat template was applied."""
+    chat_template: bool | None = False
+    """Whether a chat template was applied; None if unknown."""
 
-    system_instruction: bool
-    """Whether there was a system instruction."""
+    system_instruction: bool | None = False
+    """Whether there was a system instruction; None if unknown."""
 
-    docs_sha256: str | None
+    docs_sha256: str | None = None
     """SHA-256 of the docs file in the pack."""
 
-    dataset_revision: str | None
+    dataset_revision: str | None = None
     """Commit of the evals dataset, for packs made with ``bundle: false``."""
 
-    docs_of_task: int | None
+    docs_of_task: int | None = None
     """Number of docs of the task, before a limit."""
 
-    docs_run: int | None
+    docs_run: int | None = None
     """Number of docs that lm_eval reports as run; with ``--samples`` and lm-eval up to 0.4.11 all docs."""
 
     completion_tokens: float | None = None
@@ -461,15 +461,15 @@ def read_provenance(results: ResultsFile | None, folder: str, task: str) -> Prov
         model_args=arguments,
         lm_eval=_read_text(tree.get("lm_eval_version")),
         harness=_read_text(tree.get("harness")),
-        engine=engine[1] if engine else None,
+        engine=_read_text(engine[1]) if engine else None,
         date=None if started is None else started.isoformat(timespec="seconds"),
         duration_s=read_finite_number(
             elsewhere.get("seconds") if elsewhere else tree.get("total_evaluation_time_seconds")
         ),
         limit=read_finite_number(settings.get("limit")),
         gen_kwargs=changed,
-        chat_template=bool(tree.get("chat_template")),
-        system_instruction=bool(tree.get("system_instruction")),
+        chat_template=bool(tree.get("chat_template")) if results else None,
+        system_instruction=bool(tree.get("system_instruction")) if results else None,
         docs_sha256=_read_text(kwargs.get("sha256")),
         dataset_revision=_read_text(kwargs.get("revision")),
         docs_of_task=results.count(task, "original") if results else None,
@@ -479,7 +479,7 @@ def read_provenance(results: ResultsFile | None, folder: str, task: str) -> Prov
         median_seconds=read_finite_number(elsewhere.get("median_seconds")),
         stopped=_stopped(elsewhere.get("stopped")),
         cost=read_finite_number(elsewhere.get("cost")),
-        shots=shots if isinstance(shots, int) else None,
+        shots=shots,
         origins=read_origins(as_mapping(elsewhere.get("origins")).get(task), arguments),
         endpoint=read_endpoint_notes(elsewhere.get("endpoint")),
         order=describe_order(elsewhere),
@@ -533,11 +533,14 @@ def _arguments(arguments: Any) -> dict[str, str]:
         arguments = {name: value for name, _, value in parts}
     if not isinstance(arguments, dict):
         return {}
-    return {str(name): HIDDEN if is_secret(str(name), value) else str(value) for name, value in arguments.items()}
+    return {
+        str(name): HIDDEN if is_secret(str(name), value) else redact_secrets(str(value))
+        for name, value in arguments.items()
+    }
 
 
 def _read_text(value: Any) -> str | None:
-    return None if value is None else str(value)
+    return None if value is None else redact_secrets(str(value))
 
 
 def _stopped(stop: Any) -> str | None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 NAME = "meta-replay"
 
 # The answers of a doc by index of the request: texts, or pairs of log-likelihood and is-greedy.
-Answers = Mapping[int, Sequence[Any]]
+RecordedResponses = Mapping[int, Sequence[Any]]
 
 
 class ReplayLM(LM):  # type: ignore[misc]
@@ -38,7 +38,7 @@ class ReplayLM(LM):  # type: ignore[misc]
             this model.
     """
 
-    def __init__(self, answers: Sequence[Answers] | None = None, **_: Any) -> None:
+    def __init__(self, answers: Sequence[RecordedResponses] | None = None, **_: Any) -> None:
         super().__init__()
         self._answers = answers
 
@@ -88,7 +88,7 @@ def _recorded_text(doc: Mapping[str, Any]) -> str:
     return str(doc["continuations"][min(range(len(likelihoods)), key=likelihoods.__getitem__)])
 
 
-def _saved(answers: Sequence[Answers] | None, requests: Sequence[Instance], nothing: Any = None) -> list[Any]:
+def _saved(answers: Sequence[RecordedResponses] | None, requests: Sequence[Instance], nothing: Any = None) -> list[Any]:
     """The saved responses, in order: lm-eval sends a request as often as the task repeats it.
 
     Args:
@@ -109,9 +109,9 @@ def _saved(answers: Sequence[Answers] | None, requests: Sequence[Instance], noth
     return responses_given
 
 
-def read_recorded(docs: Sequence[Mapping[str, Any]]) -> list[Answers]:
+def read_recorded(docs: Sequence[Mapping[str, Any]]) -> list[RecordedResponses]:
     """Read the recorded answers of docs of a recorded run; none where one has none, or where they are not of one."""
-    recorded: list[Answers] = []
+    recorded: list[RecordedResponses] = []
     for doc in docs:
         responses = json.loads(doc.get("recorded_responses") or "null")
         if responses is None:

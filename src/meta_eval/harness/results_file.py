@@ -18,7 +18,7 @@ from meta_eval.base.display import quoted
 from meta_eval.base.inputs import PointerError, TooDeepError, check_tree, open_regular, read_regular
 from meta_eval.base.pack_names import RULE, is_name
 from meta_eval.base.thresholds import LEVEL
-from meta_eval.harness.doc_results import LOWER_IS_BETTER, UNBOUNDED_METRICS, ResultsError
+from meta_eval.harness.doc_results import LOWER_IS_BETTER, UNBOUNDED_METRICS, ResultsError, make_unreadable_error
 from meta_eval.stats import Interval
 from meta_eval.stats.intervals import normal_quantile
 
@@ -193,9 +193,10 @@ class ResultsFile:
         """The version of a task as lm_eval wrote it; None if it wrote none."""
         return as_mapping(self.tree.get("versions")).get(task)
 
-    def shots(self, task: str) -> Any:
-        """The number of examples before each question as lm_eval wrote it; None if it wrote none."""
-        return as_mapping(self.tree.get("n-shot")).get(task)
+    def shots(self, task: str) -> int | None:
+        """The number of examples before each question, even if it was written as text; None if there is none."""
+        number = read_finite_number(as_mapping(self.tree.get("n-shot")).get(task))
+        return int(number) if number is not None and number.is_integer() else None
 
     def aggregations(self, task: str) -> dict[str, str]:
         """The aggregation of a task's metrics, by metric: ``mean``, ``f1``, ``nanmean``, …."""
@@ -217,6 +218,10 @@ class ResultsFile:
         entries = [as_mapping(entry) for entry in listed] if isinstance(listed, list) else []
         higher_is_better = {str(entry.get("metric")): entry.get("higher_is_better") for entry in entries}
         higher_is_better |= as_mapping(as_mapping(self.tree.get("higher_is_better")).get(task))
+        for metric, higher in higher_is_better.items():
+            if not isinstance(higher, bool | None):
+                what = f"higher_is_better of {metric} in {task} is {quoted(higher)}, and neither true nor false"
+                raise ResultsError(what, where=str(self.path), hint="Correct it in the task's YAML, and in this file")
         return {metric: higher for metric, higher in higher_is_better.items() if isinstance(higher, bool)}
 
     def lower_is_better(self, task: str) -> frozenset[str]:
@@ -262,7 +267,7 @@ def looks_like_results(path: Path) -> bool:
     except PointerError:
         return path.name.startswith("results")
     except OSError as error:
-        raise ResultsError(f"cannot be read ({error.strerror})", where=str(path)) from None
+        raise make_unreadable_error(path, error) from None
 
 
 def read_results_file(path: Path) -> ResultsFile:
@@ -276,7 +281,7 @@ def read_results_file(path: Path) -> ResultsFile:
         tree, samples = split_samples(read_regular(path, limit=_MAX_BYTES))
         tree = check_tree(tree)
     except OSError as error:
-        raise ResultsError(f"cannot be read ({error.strerror})", where=str(path)) from None
+        raise make_unreadable_error(path, error) from None
     except TooDeepError as error:
         raise ResultsError(f"{error}: not a results file", where=str(path)) from None
     except (ValueError, RecursionError):

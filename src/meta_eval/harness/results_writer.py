@@ -1,7 +1,6 @@
 """Writes results with lm_eval's own tracker: all files or none.
 
-It adds ``finish_reason``, ``prompt_tokens`` and ``completion_tokens`` to each sample, and ``config.meta_eval`` to the
-results file. Other programs ignore these keys.
+It adds ``answer`` to each sample, and ``config.meta_eval`` to the results file. Other programs ignore these keys.
 """
 
 from __future__ import annotations
@@ -17,13 +16,12 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from meta_eval.base.errors import PackError
+from meta_eval.base.errors import FREE_SPACE, PackError
 from meta_eval.base.inputs import MAX_DATA, open_data, read_regular
 from meta_eval.base.outputs import make_folder
-from meta_eval.harness.answer import Answer
+from meta_eval.harness.answer import Answer, add_counts, merge_answers
 from meta_eval.harness.evaluator import Evaluated, silence_libraries
 from meta_eval.harness.evaluator_patches import replace_dumps
-from meta_eval.harness.sample_parser import FILTERED
 from meta_eval.harness.settings import Settings, TokenPrices
 
 # Bytes read at a time.
@@ -73,10 +71,10 @@ class Speed:
         all_counted, wall_seconds = bool(texts) and None not in tokens, _seconds(answers)
         return cls(
             answers=len(answers),
-            prompt_tokens=_sum(answer.prompt_tokens for answer in answers),
-            completion_tokens=_sum(tokens),
+            prompt_tokens=add_counts(answer.prompt_tokens for answer in answers),
+            completion_tokens=add_counts(tokens),
             seconds=wall_seconds,
-            tokens_per_second=(_sum(tokens) or 0) / seconds if all_counted and seconds else None,
+            tokens_per_second=(add_counts(tokens) or 0) / seconds if all_counted and seconds else None,
             median_seconds=_median_seconds(answers),
             cost=None if prices is None else _cost(answers, wall_seconds, prices),
         )
@@ -111,11 +109,6 @@ def _median_seconds(answers: Sequence[Answer]) -> float | None:
     return median(spans) if spans and len(spans) == len(answers) else None
 
 
-def _sum(counts: Iterable[int | None]) -> int | None:
-    known_counts = [count for count in counts if count is not None]
-    return sum(known_counts) if known_counts else None
-
-
 def _covered(spans: Iterable[tuple[float, float]]) -> float:
     """The length of the union of intervals."""
     total, end = 0.0, float("-inf")
@@ -146,7 +139,7 @@ class Writer:
             make_folder(self._output)
             self._folder = Path(tempfile.mkdtemp(prefix=".grade-", dir=self._output))
         except OSError as error:
-            raise _unwritable(self._output, error.strerror) from None
+            raise _unwritable(self._output, error) from None
         self._tracker: Any = EvaluationTracker(output_path=str(self._folder))
         self._tracker.general_config_tracker.log_experiment_args(
             model_source="answers",
@@ -168,7 +161,7 @@ class Writer:
             PackError: They cannot be written.
         """
         for sample in evaluated.samples:
-            sample.update(_generation(answers[sample["doc_id"]]))
+            sample["answer"] = {**merge_answers(answers[sample["doc_id"]]), **sample.get("answer", {})}
         self._hashes[name] = [{key: sample[key] for key in _HASHES} for sample in evaluated.samples]
         with silence_libraries():
             from lm_eval.loggers import evaluation_tracker
@@ -178,7 +171,7 @@ class Writer:
         self._samples[name] = self._written(f"samples_{name}_unfinished.jsonl")
         with open_data(self._samples[name]) as file:
             if sum(block.count(b"\n") for block in iter(partial(file.read, _BLOCK), b"")) != len(evaluated.samples):
-                raise _unwritable(self._output, _HALF)
+                raise _unwritable(self._output)
         for part, tree in self._tree.items():
             tree.update(evaluated.results.get(part) or {})
 
@@ -215,41 +208,28 @@ class Writer:
         try:
             json.loads(read_regular(results, limit=MAX_DATA))
         except ValueError:
-            raise _unwritable(self._output, _HALF) from None
+            raise _unwritable(self._output) from None
         folder = self._output / results.parent.name
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
             for task, samples in self._samples.items():
                 samples.replace(folder / f"samples_{task}_{self._tracker.date_id}.jsonl")
             # Moved last: samples without a results file count as incomplete.
             return results.replace(folder / name)
         except OSError as error:
-            raise _unwritable(self._output, error.strerror) from None
+            raise _unwritable(self._output, error) from None
 
     def _written(self, name: str) -> Path:
         """The path of a file that the tracker wrote. The tracker only logs a failure."""
         path = next(self._folder.rglob(name), None)
         if path is None:
-            raise _unwritable(self._output, _HALF)
+            raise _unwritable(self._output)
         return path
 
 
-def _generation(doc_answers: Sequence[Answer]) -> dict[str, Any]:
-    """Metadata of the answers to a doc. With several answers: sums, how each ended, and ``length`` if any was cut."""
-    ends = [answer.finish_reason for answer in doc_answers]
-    cut = next((end for end in ("length", FILTERED) if end in ends), None)
-    payload: dict[str, Any] = {
-        "finish_reason": cut or (None if None in ends else "stop"),
-        "finish_reasons": ends if len(ends) > 1 else None,
-        "prompt_tokens": _sum(answer.prompt_tokens for answer in doc_answers),
-        "completion_tokens": _sum(answer.completion_tokens for answer in doc_answers),
-        "random_place": doc_answers[0].place
-        if all(answer.place == doc_answers[0].place for answer in doc_answers)
-        else None,
-        "tools_lost": any(answer.tools_lost for answer in doc_answers) or None,
-    }
-    return {name: value for name, value in payload.items() if value is not None}
-
-
-def _unwritable(output: Path, why: str | None) -> PackError:
-    return PackError(f"cannot be written ({why})", where=str(output), hint="Name another folder with --output")
+def _unwritable(output: Path, error: OSError | None = None) -> PackError:
+    """The error of results that cannot be written; without ``error`` lm_eval's tracker knows more."""
+    if error is None:
+        return PackError(f"cannot be written ({_HALF})", where=str(output), hint=FREE_SPACE)
+    place = error.filename if isinstance(error, (FileExistsError, NotADirectoryError)) else output
+    return PackError(f"cannot be written ({error.strerror})", where=str(place))

@@ -38,18 +38,19 @@ from meta_eval.harness.doc_results import (
     DocResult,
     FilterResult,
     ResultsError,
+    Sample,
     average_answers,
     make_not_a_sample_error,
+    make_unreadable_error,
 )
 from meta_eval.harness.sample_parser import (
     FILTERED,
+    SampleParts,
     find_limit,
     parse_sample,
-    read_arguments,
     read_doc_number,
-    read_outputs,
+    read_ends,
     read_sample,
-    read_settings,
 )
 from meta_eval.harness.shared_texts import SharedTexts, TextReading
 
@@ -63,8 +64,7 @@ _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|(?P<open>")|[\[\]{}]', re.DOTALL)
 _BETWEEN = b" \t\r\n,"
 
 
-@dataclass(frozen=True, slots=True)
-class RawSample:
+class RawSample(NamedTuple):
     """The bytes of what should be a sample."""
 
     where: str
@@ -100,7 +100,7 @@ def read_raw_samples(path: Path, offset: int | None = None) -> Iterator[RawSampl
             is_array = start.lstrip()[:1] == b"["
             yield from _array(path, file, is_file=offset is None) if is_array else _lines(path, file)
     except OSError as error:
-        raise ResultsError(f"cannot be read ({error.strerror})", where=str(path)) from None
+        raise make_unreadable_error(path, error) from None
 
 
 # The place of a sample for messages, its start and length in bytes, and what gives it.
@@ -109,8 +109,8 @@ _Sample = tuple[str, int, int, Callable[[], Mapping[str, Any]]]
 
 def _iterate_file(path: Path, offset: int | None) -> Iterator[_Sample]:
     for raw in read_raw_samples(path, offset):
-        is_cut = raw.last and not raw.content.endswith(b"\n")
-        yield raw.where, raw.offset, len(raw.content), partial(parse_sample, raw.content, cut=is_cut)
+        parse = partial(parse_sample, raw.content, cut=raw.last and not raw.content.endswith(b"\n"))
+        yield raw.where, raw.offset, len(raw.content), parse
 
 
 def _iterate_log(path: Path, samples: Sequence[Mapping[str, Any]]) -> Iterator[_Sample]:
@@ -201,30 +201,27 @@ class _Ending(NamedTuple):
 
 
 def add_endings(
-    doc: DocResult, sample: Mapping[str, Any], count_tokens: CountTokens | None, *, of_record: bool = True
+    doc: DocResult, parts: SampleParts, count_tokens: CountTokens | None, *, of_record: bool = True
 ) -> None:
     """Record how each answer to a doc ended. The engine's finish reason is used, or else the token count.
 
     Args:
         doc: The doc of the sample.
-        sample: The sample from lm_eval or `meta-eval grade`.
+        parts: Those of the sample from lm_eval or `meta-eval grade`.
         count_tokens: Counts the tokens of an answer; without it, it is unknown whether long answers were cut.
         of_record: Whether to record the same of the recorded answer in the doc.
     """
-    texts, settings = read_outputs(sample), read_settings(sample)
-    limit = find_limit(settings)
+    texts, settings, limit = parts.outputs, parts.settings, find_limit(parts.settings)
     if not texts or "allowed_token_ids" in settings:  # choices are never cut
         doc.limit_hit, doc.cuts, doc.recorded_cut = False, (False,), False
+        doc.answer_empty = bool(texts) and not any(map(str.strip, texts))
         return
-    reasons = sample.get("finish_reasons") if len(texts) > 1 else [sample.get("finish_reason")]
-    ends = reasons if isinstance(reasons, list) and len(reasons) == len(texts) else [None] * len(texts)
+    ends = reasons if len(reasons := read_ends(parts.answer)) == len(texts) else [None] * len(texts)
     endings = [_find_ending(text, end, limit, count_tokens) for text, end in zip(texts, ends, strict=True)]
-    hits = [ending.hits_limit for ending in endings]
+    empty, hits, doc.cuts, thinking = zip(*endings, strict=True)
     doc.limit_hit = True if True in hits else None if None in hits else False
-    doc.cuts = tuple(ending.is_cut for ending in endings)
-    doc.answer_empty = all(ending.is_empty for ending in endings)
-    doc.is_cut_thinking = any(ending.is_thinking for ending in endings)
-    task_doc = sample["doc"] if of_record and isinstance(sample["doc"], dict) else {}
+    doc.answer_empty, doc.is_cut_thinking = all(empty), any(thinking)
+    task_doc = parts.doc if of_record else {}
     if isinstance(recorded := task_doc.get("recorded_output"), str):
         ending = _find_ending(recorded, task_doc.get(RECORDED_FINISH_REASON), limit, count_tokens)
         doc.recorded_cut, doc.is_recorded_cut_thinking = ending.is_cut, ending.is_thinking
@@ -240,7 +237,7 @@ def is_empty_answer(text: str) -> bool:
 def _find_ending(text: str, end: object, limit: int | None, count_tokens: CountTokens | None) -> _Ending:
     """How an answer ended: a text, or the JSON text of a chat message."""
     has_calls = False
-    if (message := _parse_message(text)) is not None:
+    if text.startswith("{") and (message := _parse_message(text)) is not None:
         text, has_calls = str(message["content"] or ""), bool(message["tool_calls"])
         end = message["finish_reason"] if end is None else end
     hits_limit = _hits_limit(text, end, limit, count_tokens)
@@ -253,8 +250,6 @@ def _find_ending(text: str, end: object, limit: int | None, count_tokens: CountT
 
 def _parse_message(text: str) -> dict[str, Any] | None:
     """A chat message whose tool calls are graded; None of any other text."""
-    if not text.startswith("{"):
-        return None
     try:
         message = json.loads(text)
     except (ValueError, RecursionError):
@@ -270,7 +265,7 @@ def _hits_limit(text: str, end: object, limit: int | None, count_tokens: CountTo
         return end == "length"
     if limit is None:
         return None
-    if len(text) < limit and len(text.encode("utf-8", "surrogatepass")) < limit:
+    if len(text) < limit and (text.isascii() or len(text.encode("utf-8", "surrogatepass")) < limit):
         return False
     tokens = count_tokens(text) if count_tokens else None
     return None if tokens is None else tokens >= limit
@@ -309,6 +304,9 @@ class SamplesFile:
 
     shared_texts: tuple[SharedTexts, ...] = ()
     """The fields with texts that several docs share; none where the clusters are given."""
+
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """The generation settings of the first doc; none of a likelihood."""
 
 
 def read_samples(
@@ -417,7 +415,7 @@ def open_samples(
 
             yield at
     except OSError as error:
-        raise ResultsError(f"cannot be read ({error.strerror})", where=str(path)) from None
+        raise make_unreadable_error(path, error) from None
 
 
 # What tells which docs are the same problem: parts of the doc, or the hash of some.
@@ -441,36 +439,38 @@ class _SampleFileReading:
     task_digest: Any = field(default_factory=hashlib.sha256)
     all_hashed: bool = True
     is_of_file: bool = True
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     def read(
-        self, sample: Mapping[str, Any], count_tokens: CountTokens | None, *, offset: int = 0, length: int = 0,
+        self, sample: Sample, count_tokens: CountTokens | None, *, offset: int = 0, length: int = 0,
         may_be_nan: Container[str] = (), cluster_field: str | None = None,
     ) -> None:  # fmt: skip
         """Read a sample, and add it to its doc. Arguments as of `read_sample` and `add_endings`."""
         name = None if "filter" in sample else self.next_filter(sample)
-        doc, name, answer = read_sample(
+        parts, doc, name, answer = read_sample(
             sample, offset=offset, length=length, filter_name=name, known=self.docs, may_be_nan=may_be_nan,
             cluster_field=cluster_field,
         )  # fmt: skip
         if doc.doc_id not in self.docs:
-            add_endings(doc, sample, count_tokens, of_record=self.is_of_file)
-        self.add(sample, doc, name, answer)
+            add_endings(doc, parts, count_tokens, of_record=self.is_of_file)
+        self.add(sample, parts, doc, name, answer)
 
-    def add(self, sample: Mapping[str, Any], doc: DocResult, filter_name: str, answer: FilterResult) -> None:
+    def add(self, sample: Sample, parts: SampleParts, doc: DocResult, filter_name: str, answer: FilterResult) -> None:
         if self.is_of_file:
-            digests = [sample.get(name) for name in _HASHES]
-            self.all_hashed = self.all_hashed and all(isinstance(digest, str) for digest in digests)
-            self.task_digest.update("".join(map(str, digests)).encode("utf-8", "surrogatepass"))
+            try:
+                self.task_digest.update("".join([sample[name] for name in _HASHES]).encode("utf-8", "surrogatepass"))
+            except (KeyError, TypeError):
+                self.all_hashed = False
         first = self.docs.get(doc.doc_id)
         if first is None:
             doc.filter_results[filter_name] = answer
+            self.settings = self.settings if self.docs else parts.settings
             self.docs[doc.doc_id] = doc
-            self.problems[doc.doc_id] = _read_problem(sample, doc)
-            fields = sample["doc"] if isinstance(sample["doc"], dict) else {}
-            if self.is_of_file:
-                self.columns.update(fields)
-            if self.texts and "input_question_hash" not in fields:  # a pack says itself what its docs share
-                self.texts.add(doc.doc_id, fields, next((request[0] for request in read_arguments(sample)), ""))
+            self.problems[doc.doc_id] = _read_problem(sample, parts, doc)
+            if not self.texts:  # the user names a field
+                self.columns.update(parts.doc)
+            elif "input_question_hash" not in parts.doc:  # a pack says itself what its docs share
+                self.texts.add(doc.doc_id, parts.doc, parts.requests[0][0] if parts.requests else "")
         elif doc is not first or not _agree(first.filter_results.get(filter_name), answer):
             self.conflicting_ids.add(doc.doc_id)
             raise ResultsError(
@@ -482,7 +482,7 @@ class _SampleFileReading:
         else:
             first.filter_results[filter_name] = answer
 
-    def next_filter(self, sample: Mapping[str, Any]) -> str | None:
+    def next_filter(self, sample: Sample) -> str | None:
         """Find the filter of a sample without a filter name. lm-eval logs all docs under the first filter, then all
         under the second, separately for each rank."""
         number = read_doc_number(sample)
@@ -521,7 +521,9 @@ class _SampleFileReading:
             notes.append(f"{self.path}: {skipped} damaged lines or docs are left out; the first: {first}")
         task_hash = self.task_digest.hexdigest() if self.all_hashed and not skipped else None
         shared = self.texts.collect(doc.doc_id for doc in complete) if self.texts else ()
-        return SamplesFile(self.path, complete, filters, self.repeated, skipped, task_hash, tuple(notes), shared)
+        return SamplesFile(
+            self.path, complete, filters, self.repeated, skipped, task_hash, tuple(notes), shared, self.settings
+        )
 
     def _name_clusters(self, docs: Sequence[DocResult]) -> list[str | None]:
         """Name the cluster of each doc. In most tasks none is given and no two docs are alike: no keys are needed."""
@@ -535,11 +537,11 @@ class _SampleFileReading:
         return name_clusters(keys)
 
 
-def _read_problem(sample: Mapping[str, Any], doc: DocResult) -> _Problem:
+def _read_problem(sample: Sample, parts: SampleParts, doc: DocResult) -> _Problem:
     """What `make_content_keys` makes the keys of a doc of. Parts with more than a hash and the answer may be long."""
     question_hash = doc.question_hash if sample["doc"] else ""
-    parts = list_content_parts(question_hash, doc.prompt_hashes, doc.gold, read_arguments(sample))
-    return [part if len(part) <= 2 else hash_parts(*part) for part in parts]
+    keys = list_content_parts(question_hash, doc.prompt_hashes, doc.gold, parts.requests)
+    return [key if len(key) <= 2 else hash_parts(*key) for key in keys]
 
 
 def _agree(first: FilterResult | None, answer: FilterResult) -> bool:

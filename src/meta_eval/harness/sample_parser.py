@@ -9,24 +9,25 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Container, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Container, Mapping, Sequence, ValuesView
+from typing import Any, NamedTuple
 
 from meta_eval.base.errors import locating
 from meta_eval.base.hashing import hash_text, hash_texts
 from meta_eval.base.inputs import parse_loose_json
 from meta_eval.base.thresholds import MAX_GEN_TOKS
-from meta_eval.harness.answer_traits import find_traits, hash_behind_thoughts
+from meta_eval.harness.answer_traits import HOLDS_THOUGHTS, find_traits, hash_behind_thoughts
 from meta_eval.harness.chat_messages import asks_chat_body, offers_tools
 from meta_eval.harness.clusters import read_field
 from meta_eval.harness.doc_results import (
     MAX_EXTRACTED_CHARS,
     MAX_TAIL_CHARS,
-    NON_METRIC_FIELDS,
     DocResult,
     FilterResult,
     MetricValue,
     ResultsError,
+    Sample,
+    find_answer,
     has_bad_perplexity,
     make_not_a_sample_error,
     read_figures,
@@ -61,8 +62,35 @@ def parse_sample(content: bytes, *, cut: bool) -> dict[str, Any]:
     return sample
 
 
+class SampleParts(NamedTuple):
+    """What several readers of a sample look at, read once."""
+
+    doc: Mapping[str, Any]
+    """Its doc; empty if that is no object, for it may be any JSON value."""
+
+    requests: Sequence[Sequence[Any]]
+    """What `read_arguments` gives."""
+
+    settings: Mapping[str, Any]
+    """What `read_settings` gives."""
+
+    outputs: Sequence[str]
+    """What `read_outputs` gives."""
+
+    answer: Mapping[str, Any]
+    """What `find_answer` gives."""
+
+
+def _read_parts(sample: Sample) -> SampleParts:
+    if "doc" not in sample or not isinstance(sample.get("resps"), list):
+        raise make_not_a_sample_error("doc or resps are missing")
+    doc, requests, settings = sample["doc"], read_arguments(sample), read_settings(sample)
+    outputs = read_outputs(sample, settings)
+    return SampleParts(doc if isinstance(doc, dict) else {}, requests, settings, outputs, find_answer(sample))
+
+
 def read_sample(
-    sample: Mapping[str, Any],
+    sample: Sample,
     *,
     offset: int,
     length: int,
@@ -70,8 +98,8 @@ def read_sample(
     known: Mapping[int, DocResult],
     may_be_nan: Container[str] = (),
     cluster_field: str | None = None,
-) -> tuple[DocResult, str, FilterResult]:
-    """Read a sample: its doc, the name of its filter, and the filter's result.
+) -> tuple[SampleParts, DocResult, str, FilterResult]:
+    """Read a sample: its parts, its doc, the name of its filter, and the filter's result.
 
     Args:
         sample: The sample.
@@ -87,40 +115,38 @@ def read_sample(
         ResultsError: It is not a sample of lm_eval, or a score is not a number.
     """
     doc_id = _doc_id(sample)
-    name = _filter(sample, filter_name)
-    if "doc" not in sample or not isinstance(sample.get("resps"), list):
-        raise make_not_a_sample_error("doc or resps are missing")
+    name, parts = _filter(sample, filter_name), _read_parts(sample)
     try:
-        outputs = read_outputs(sample)
-        identity, doc = _identify(sample, outputs), known.get(doc_id)
+        identity, doc = _identify(sample, parts), known.get(doc_id)
         if doc is None or identity != (doc.question_hash, doc.prompt_hashes, doc.gold, doc.answer_tail):
-            doc = _doc(doc_id, sample, outputs, identity, cluster_field)
-        is_unextracted = read_unextracted(sample, outputs)
-        extraction = None if is_unextracted else _find_extraction(sample, outputs)
+            doc = _doc(doc_id, sample, parts, identity, cluster_field)
+        is_unextracted = read_unextracted(sample, parts.outputs)
+        extraction = None if is_unextracted else _find_extraction(sample, parts.outputs)
+        metrics = read_metrics(sample, may_be_nan)
         answer = FilterResult(
-            None if extraction is None else extraction[:MAX_EXTRACTED_CHARS], read_metrics(sample, may_be_nan), offset,
-            length, read_each_answer(sample), read_majority(sample), _count_given(sample), is_timed_out(extraction),
-            is_unextracted,
+            None if extraction is None else extraction[:MAX_EXTRACTED_CHARS], metrics, offset, length,
+            _read_each_answer(sample, parts.answer), _read_majority(parts.answer), _count_given(sample),
+            is_timed_out(extraction), is_unextracted,
         )  # fmt: skip
-        return doc, name, answer
+        return parts, doc, name, answer
     except RecursionError:
         raise make_not_a_sample_error("is nested too deeply") from None
 
 
-def read_doc_number(sample: Mapping[str, Any]) -> int | None:
+def read_doc_number(sample: Sample) -> int | None:
     """Read lm-eval's number of a sample's doc; None if there is none."""
     doc_id = sample.get("doc_id")
     return doc_id if isinstance(doc_id, int) and not isinstance(doc_id, bool) and doc_id >= 0 else None
 
 
-def _doc_id(sample: Mapping[str, Any]) -> int:
+def _doc_id(sample: Sample) -> int:
     doc_id = read_doc_number(sample)
     if doc_id is None:
         raise make_not_a_sample_error(f"doc_id is {sample.get('doc_id')!r:.80}")
     return doc_id
 
 
-def _filter(sample: Mapping[str, Any], filter_name: str | None) -> str:
+def _filter(sample: Sample, filter_name: str | None) -> str:
     name = sample.get("filter", filter_name)
     if not isinstance(name, str):
         raise ResultsError(
@@ -134,26 +160,19 @@ def _filter(sample: Mapping[str, Any], filter_name: str | None) -> str:
 _Identity = tuple[str, tuple[str, ...], str, str]
 
 
-def _identify(sample: Mapping[str, Any], answers: Sequence[str]) -> _Identity:
-    # The doc of a task may be any JSON value.
-    doc = sample["doc"] if isinstance(sample["doc"], dict) else {}
+def _identify(sample: Sample, parts: SampleParts) -> _Identity:
+    doc = parts.doc
     question, hashes, gold = doc.get("input_question_hash"), doc.get("input_final_prompts_hash"), doc.get("gold")
     return (
         question if isinstance(question, str) else _hash_of(sample, "doc_hash", sample["doc"]),
-        tuple(map(str, hashes)) if isinstance(hashes, list) else (_prompt_hash(sample, read_arguments(sample)),),
+        tuple(map(str, hashes)) if isinstance(hashes, list) else (_prompt_hash(sample, parts.requests),),
         gold if isinstance(gold, str) else str(sample.get("target")),
-        (answers[0] if answers else "")[-MAX_TAIL_CHARS:],
+        (parts.outputs[0] if parts.outputs else "")[-MAX_TAIL_CHARS:],
     )
 
 
-def _doc(
-    doc_id: int,
-    sample: Mapping[str, Any],
-    answers: Sequence[str],
-    identity: _Identity,
-    cluster_field: str | None,
-) -> DocResult:
-    doc = sample["doc"] if isinstance(sample["doc"], dict) else {}
+def _doc(doc_id: int, sample: Sample, parts: SampleParts, identity: _Identity, cluster_field: str | None) -> DocResult:
+    doc, requests, settings, answers, answer = parts
     question_hash, prompt_hashes, gold, answer_tail = identity
     has_meta_hash = isinstance(doc.get("input_question_hash"), str)
     prompt = doc.get("recorded_prompt", doc.get("prompt"))
@@ -161,9 +180,8 @@ def _doc(
     recorded = doc.get("recorded_is_correct", doc.get("previously_is_correct")) if has_meta_hash else None
     metrics, subtask = doc.get("recorded_metrics"), doc.get("subtask_name")
     cluster = read_field(doc, cluster_field or "cluster") if cluster_field or has_meta_hash else None
-    requests = read_arguments(sample)
     choices = doc.get("choices") if is_pack_doc else None
-    sent = _prompt_hash(sample, requests)
+    sent, traits = _prompt_hash(sample, requests), find_traits(answers)
     count = len(choices) if isinstance(choices, list) and choices else len(requests) if len(requests) > 1 else None
     return DocResult(
         doc_id=doc_id,
@@ -175,26 +193,23 @@ def _doc(
         gold=gold,
         n_choices=count,
         recorded_is_correct=recorded if isinstance(recorded, bool) else None,
-        recorded_metrics=_recorded(metrics) if isinstance(metrics, str) and has_meta_hash else None,
+        recorded_metrics=metrics
+        if isinstance(metrics, str) and has_meta_hash and _load_recorded(metrics) is not None
+        else None,
         answer_tail=answer_tail,
-        answer_empty=bool(answers) and not any(text.strip() for text in answers),
+        answer_empty=False,
         limit_hit=None,
-        answer_length=max(map(len, answers), default=0),
+        answer_length=len(max(answers, key=len)) if len(answers) > 1 else len("".join(answers)),
         figures=read_figures(sample, answers),
-        place=place if isinstance(place := sample.get("random_place"), int) else None,
+        place=place if isinstance(place := answer.get("random_place"), int) else None,
         sent_hash=sent or None,
         answer_hash=hash_answers(sample["resps"]),
-        said_hash=hash_behind_thoughts(answers),
-        traits=find_traits(answers),
+        said_hash=hash_behind_thoughts(answers) if HOLDS_THOUGHTS in traits else None,
+        traits=traits,
         leading_bos=find_leading_bos(requests[0][0]) if requests and isinstance(requests[0][0], str) else "",
-        has_bad_likelihood=has_bad_likelihood(sample) or has_bad_perplexity(sample),
-        tools_lost=sample.get("tools_lost") is True and is_pack_doc and offers_tools(prompt),
+        has_bad_likelihood=(not settings and has_bad_likelihood(sample)) or has_bad_perplexity(sample),
+        tools_lost=answer.get("tools_lost") is True and is_pack_doc and offers_tools(prompt),
     )
-
-
-def _recorded(text: str) -> str:
-    _load_recorded(text)
-    return text
 
 
 def _load_recorded(text: str) -> dict[str, Any]:
@@ -210,7 +225,7 @@ def _load_recorded(text: str) -> dict[str, Any]:
     return metrics
 
 
-def _hash_of(sample: Mapping[str, Any], name: str, content: Any) -> str:
+def _hash_of(sample: Sample, name: str, content: Any) -> str:
     """The hash in a sample; for old files without hashes, computed as lm-eval does. Empty where none was wanted."""
     digest = sample.get(name)
     if isinstance(digest, str):
@@ -219,40 +234,37 @@ def _hash_of(sample: Mapping[str, Any], name: str, content: Any) -> str:
     return hash_text(text)
 
 
-def _prompt_hash(sample: Mapping[str, Any], requests: Sequence[Sequence[Any]]) -> str:
+def _prompt_hash(sample: Sample, requests: Sequence[Sequence[Any]]) -> str:
     return _hash_of(sample, "prompt_hash", requests[0][0] if requests else None)
 
 
-def read_arguments(sample: Mapping[str, Any]) -> list[list[Any]]:
+def read_arguments(sample: Sample) -> list[list[Any]]:
     """Read the requests: for each a prompt, and generation settings or a continuation."""
-    return list(_iterate_requests(sample))
-
-
-def _iterate_requests(sample: Mapping[str, Any]) -> Iterator[list[Any]]:
     arguments = sample.get("arguments")
     if isinstance(arguments, dict):  # {"gen_args_0": {"arg_0": …, "arg_1": …}, …}
-        for request in arguments.values():
-            if isinstance(request, (dict, list, tuple)) and request:
-                yield list(request.values() if isinstance(request, dict) else request)
-    elif isinstance(arguments, list):
-        for request in arguments:
-            if isinstance(request, (list, tuple)) and request:
-                yield list(request)
+        arguments = [request.values() if isinstance(request, dict) else request for request in arguments.values()]
+    requests = arguments if isinstance(arguments, list) else []
+    return [list(request) for request in requests if isinstance(request, (list, tuple, ValuesView)) and request]
 
 
-def read_output(sample: Mapping[str, Any]) -> str | None:
+def read_output(sample: Sample) -> str | None:
     """Read the model's output; None for a choice by likelihood."""
     return next(iter(read_outputs(sample)), None)
 
 
-def read_outputs(sample: Mapping[str, Any]) -> list[str]:
-    """Read all outputs of the model, for each repeat; none for a choice by likelihood. A null text is empty."""
+def read_outputs(sample: Sample, settings: Mapping[str, Any] | None = None) -> list[str]:
+    """Read all outputs of the model, for each repeat; none for a choice by likelihood. A null text is empty.
+
+    Args:
+        sample: The sample.
+        settings: What `read_settings` gives for it, if that was read already.
+    """
     responses: Any = sample["resps"]
     while isinstance(responses, list) and responses:
         first = responses[0]
         if first is None or isinstance(first, str):
             return [response or "" for response in responses if response is None or isinstance(response, str)]
-        if _is_likelihood(first) and not read_settings(sample):
+        if _is_likelihood(first) and not (read_settings(sample) if settings is None else settings):
             return []
         responses = first
     return []
@@ -260,21 +272,16 @@ def read_outputs(sample: Mapping[str, Any]) -> list[str]:
 
 def hash_answers(responses: Any) -> str | None:
     """Hash all answers of a sample; None if there are none. Numbers count as the text that lm-eval writes of them."""
-    return hash_texts(_iterate_parts(responses)) if responses else None
+    return hash_texts(_list_parts(responses)) if responses else None
 
 
-def _iterate_parts(value: Any) -> Iterator[str]:
+def _list_parts(value: Any) -> list[str]:
     if not isinstance(value, (list, tuple)):
-        yield str(value)
-        return
-    for part in value:
-        if isinstance(part, str):
-            yield part
-        else:
-            yield from _iterate_parts(part)
+        return [str(value)]
+    return [text for part in value for text in ([part] if isinstance(part, str) else _list_parts(part))]
 
 
-def _count_given(sample: Mapping[str, Any]) -> int:
+def _count_given(sample: Sample) -> int:
     """Count the answers that a filter gives to the metric: a filter of a single request gives a text, or a list."""
     given = sample.get("filtered_resps")
     first = given[0] if isinstance(given, list) and len(given) == 1 else None
@@ -292,10 +299,8 @@ def is_timed_out(extraction: str | None) -> bool:
     return bool(verdict.get("why") == "timeout")
 
 
-def has_bad_likelihood(sample: Mapping[str, Any]) -> bool:
-    """Whether a log-likelihood of a doc is no finite number: NaN, infinite, or missing."""
-    if read_settings(sample):
-        return False
+def has_bad_likelihood(sample: Sample) -> bool:
+    """Whether a log-likelihood of a doc without texts is no finite number: NaN, infinite, or missing."""
     pairs: list[Any] = []
     left: list[Any] = [sample["resps"]]
     while left:
@@ -326,13 +331,13 @@ def _is_likelihood(response: Any) -> bool:
     )
 
 
-def read_settings(sample: Mapping[str, Any]) -> dict[str, Any]:
+def read_settings(sample: Sample) -> dict[str, Any]:
     """The generation settings of the first request; empty for a likelihood."""
     arguments = sample.get("arguments")
     first = arguments.get("gen_args_0") if isinstance(arguments, dict) else None
     if isinstance(first, dict) and len(first) == 2 and isinstance(settings := first.get("arg_1"), dict):
         return settings  # as lm-eval writes it: each sample is asked several times
-    request = next(_iterate_requests(sample), ())
+    request = next(iter(read_arguments(sample)), ())
     settings = request[1] if len(request) > 1 else None
     return settings if isinstance(settings, dict) else {}
 
@@ -344,11 +349,11 @@ def find_limit(settings: Mapping[str, Any]) -> int | None:
     """
     if not settings:
         return None
-    limit = next((settings[key] for key in _LIMITS if key in settings), MAX_GEN_TOKS)
+    limit = settings.get(next(filter(settings.__contains__, _LIMITS), ""), MAX_GEN_TOKS)
     return limit if isinstance(limit, int) and not isinstance(limit, bool) else None
 
 
-def read_extraction(sample: Mapping[str, Any]) -> str | None:
+def read_extraction(sample: Sample) -> str | None:
     """Read what a filter extracted; for a choice by likelihood, the likeliest continuation.
 
     None if it extracted nothing, or returns the whole output.
@@ -360,7 +365,7 @@ def read_extraction(sample: Mapping[str, Any]) -> str | None:
     return _find_extraction(sample) if is_known else None
 
 
-def _find_extraction(sample: Mapping[str, Any], outputs: Sequence[str] | None = None) -> str | None:
+def _find_extraction(sample: Sample, outputs: Sequence[str] | None = None) -> str | None:
     """`read_extraction` of a sample in which something is known to be extracted."""
     responses: Any = sample.get("filtered_resps")
     if not isinstance(responses, list) or not responses:
@@ -382,7 +387,7 @@ def _find_extraction(sample: Mapping[str, Any], outputs: Sequence[str] | None = 
     return str(first) if not texts or first != texts[0] else None
 
 
-def read_unextracted(sample: Mapping[str, Any], outputs: Sequence[str] | None = None) -> bool | None:
+def read_unextracted(sample: Sample, outputs: Sequence[str] | None = None) -> bool | None:
     """Whether a filter found nothing in an answer: the one definition of it.
 
     It is what the grader logs as ``unextracted``, else a filtered answer that is empty, null or lm-eval's
@@ -411,10 +416,8 @@ def read_unextracted(sample: Mapping[str, Any], outputs: Sequence[str] | None = 
     several = responses if isinstance(responses, list) and len(responses) == len(outputs) else [responses]
     texts = outputs if len(several) == len(outputs) else outputs[:1]
     is_empty_right = sample.get("target") in ("", [], None) and "target" in sample
-    return all(
-        _is_nothing(response, text) and not (is_empty_right and not response)
-        for response, text in zip(several, texts, strict=True)
-    )
+    given = zip(several, texts, strict=True)
+    return False not in [_is_nothing(each, text) and not (is_empty_right and not each) for each, text in given]
 
 
 def _is_nothing(response: Any, text: str) -> bool:
@@ -424,21 +427,36 @@ def _is_nothing(response: Any, text: str) -> bool:
     return extracted in _NOTHING and extracted != text.strip()
 
 
-def _logs_unextracted(sample: Mapping[str, Any]) -> bool:
+def _logs_unextracted(sample: Sample) -> bool:
     """Whether ``unextracted`` is one of `list_metrics`."""
     names = sample.get("metrics")
     return "unextracted" in sample and ("unextracted" in names if isinstance(names, list) else True)
 
 
-def list_metrics(sample: Mapping[str, Any]) -> list[str]:
+# What a sample of lm-eval before 0.4.7, which does not list its metrics, holds beside them.
+_OLD_FIELDS = frozenset(
+    (
+        "doc_id",
+        "doc",
+        "target",
+        "arguments",
+        "resps",
+        "filtered_resps",
+        "filter",
+        "doc_hash",
+        "prompt_hash",
+        "target_hash",
+    )
+)
+
+
+def list_metrics(sample: Sample) -> list[str]:
     """List the metrics that a sample names, in lm-eval's order."""
     names = sample.get("metrics")
-    return (
-        list(map(str, names)) if isinstance(names, list) else [name for name in sample if name not in NON_METRIC_FIELDS]
-    )
+    return list(map(str, names)) if isinstance(names, list) else [name for name in sample if name not in _OLD_FIELDS]
 
 
-def read_metrics(sample: Mapping[str, Any], may_be_nan: Container[str]) -> dict[str, MetricValue]:
+def read_metrics(sample: Sample, may_be_nan: Container[str]) -> dict[str, MetricValue]:
     """Read the metrics of a sample, except shapes that only their own aggregation understands.
 
     Args:
@@ -463,13 +481,13 @@ def read_metrics(sample: Mapping[str, Any], may_be_nan: Container[str]) -> dict[
     return values
 
 
-def read_each_answer(sample: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
+def _read_each_answer(sample: Sample, answer: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
     """Read the verdict on each of several answers, by metric, as `meta-eval grade` writes them.
 
     Raises:
         ResultsError: They are not shares.
     """
-    logged, verdicts = sample.get("each_answer"), {}
+    logged, verdicts = answer.get("each_answer"), {}
     for name, values in logged.items() if isinstance(logged, dict) else [("", logged)] if logged is not None else ():
         numbers = [read_value(name, value) for value in values] if isinstance(values, list) else []
         shares = tuple(value for value in numbers if isinstance(value, float) and 0 <= value <= 1)
@@ -479,9 +497,15 @@ def read_each_answer(sample: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
     return verdicts
 
 
-def read_majority(sample: Mapping[str, Any]) -> int | None:
+def read_ends(answer: Mapping[str, Any]) -> list[str | None]:
+    """Read how each of the answers of which `find_answer` gave this ended; None where that is unknown."""
+    ends = answer.get("finish_reasons", answer.get("finish_reason"))
+    return [end if isinstance(end, str) else None for end in (ends if isinstance(ends, list) else [ends])]
+
+
+def _read_majority(answer: Mapping[str, Any]) -> int | None:
     """Read which of several answers is the most frequent one, as `meta-eval grade` writes it."""
-    place = sample.get("majority_answer")
+    place = answer.get("majority_answer")
     return place if isinstance(place, int) and not isinstance(place, bool) and place >= 0 else None
 
 

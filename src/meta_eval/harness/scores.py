@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from meta_eval.harness.results_file import ResultsFile
     from meta_eval.harness.sample_files import SamplesFile
 
-Averaging = Literal["mean", "macro", "pooled", "mean of four"]
+_Averaging = Literal["mean", "macro", "pooled", "mean of four"]
 
 _NUMBERS = frozenset((float, int, bool))
 
@@ -37,7 +37,7 @@ class Scores:
     metric_key: str
     """``metric,filter``, as lm-eval writes it."""
 
-    averaging: Averaging
+    averaging: _Averaging
     """How they are averaged."""
 
     doc_indices: tuple[int, ...]
@@ -113,11 +113,21 @@ def compute_scores(docs: Sequence[DocResult], metric_key: str, lower_is_better: 
         clusters=_clusters([docs[at] for at in doc_indices]),
         lower_is_better=metric in lower_is_better,
     )
-    return scored if all(0 <= value <= 1 for value in scored.doc_scores) else None
+    return scored if all(0 <= value <= 1 for value in set(scored.doc_scores)) else None
+
+
+def is_fraction(docs: Sequence[DocResult], metric_key: str) -> bool:
+    """Whether `compute_scores` gives scores, told without them in the usual case of plain numbers."""
+    metric, _, filter_name = metric_key.partition(",")
+    results = [doc.filter_results.get(filter_name) for doc in docs]
+    values = {result.metrics[metric] for result in results if result is not None and metric in result.metrics}
+    if values and _NUMBERS.issuperset(map(type, values)):
+        return metric not in UNBOUNDED_METRICS and all(0 <= value <= 1 for value in values)  # type: ignore[operator]
+    return compute_scores(docs, metric_key) is not None
 
 
 def _clusters(docs: Sequence[DocResult]) -> tuple[Hashable, ...] | None:
-    if all(doc.cluster is None for doc in docs):
+    if {doc.cluster for doc in docs} <= {None}:
         return None
     return tuple(doc.doc_id if doc.cluster is None else doc.cluster for doc in docs)
 
@@ -127,9 +137,10 @@ def list_metric_keys(docs: Sequence[DocResult]) -> tuple[str, ...]:
     return tuple(
         dict.fromkeys(
             f"{metric},{name}"
-            for doc in docs
-            for name, answer in doc.filter_results.items()
-            for metric in answer.metrics
+            for name, *metrics in dict.fromkeys(
+                [(name, *answer.metrics) for doc in docs for name, answer in doc.filter_results.items()]
+            )
+            for metric in metrics
         )
     )
 
@@ -165,6 +176,8 @@ def check_averages(
     """
     where, hint = str(samples.path), "Take the files of one run that ended"
     aggregates = results.aggregates(task)
+    if not aggregates:
+        on_note(f"{task}: {results.path} has no score of it, so its samples are not checked against one")
     missing = []
     effective = results.count(task, "effective")
     # With --samples, lm-eval up to 0.4.11 counts docs that it did not run; the hash of all samples is more reliable.
@@ -218,7 +231,7 @@ def check_log_scores(task: str, samples: SamplesFile, scores: Mapping[str, float
             )  # fmt: skip
 
 
-def _find_averaging(value: MetricValue) -> Averaging | None:
+def _find_averaging(value: MetricValue) -> _Averaging | None:
     if isinstance(value, PerplexityParts):
         return None
     if not isinstance(value, tuple):
@@ -228,7 +241,9 @@ def _find_averaging(value: MetricValue) -> Averaging | None:
     return "pooled" if isinstance(value[-1], bool) else "macro"
 
 
-def _scores(metric_key: str, averaging: Averaging, doc_indices: Sequence[int], values: Sequence[MetricValue]) -> Scores:
+def _scores(
+    metric_key: str, averaging: _Averaging, doc_indices: Sequence[int], values: Sequence[MetricValue]
+) -> Scores:
     contributions: Sequence[float]
     doc_scores: Sequence[float]
     paired_contributions: Sequence[float] | None = None
@@ -263,17 +278,27 @@ class ScoredRun:
     Attributes:
         runs: The docs of each run, the newest run first; the same docs in the same order.
         lower_is_better: The metrics of which less is better.
+        counted: What was counted of the docs of a run, by run and by what was asked.
     """
 
     def __init__(self, runs: Sequence[Sequence[DocResult]], lower_is_better: frozenset[str] = LOWER_IS_BETTER) -> None:
         self.runs, self.lower_is_better = tuple(runs), lower_is_better
         self._known: dict[tuple[int, str], Scores | None] = {}
         self._averaged: dict[str, Scores | None] = {}
+        self.counted: dict[Hashable, tuple[int, int]] = {}
+        self._metrics: dict[int, set[str]] = {}
 
     @property
     def docs(self) -> Sequence[DocResult]:
         """Those of the newest run."""
         return self.runs[0] if self.runs else ()
+
+    def list_metrics(self, run: int) -> set[str]:
+        """The names of all metrics of the docs of a run."""
+        if run not in self._metrics:
+            results = [result for doc in self.runs[run] for result in doc.filter_results.values()]
+            self._metrics[run] = {name for names in {tuple(result.metrics) for result in results} for name in names}
+        return self._metrics[run]
 
     def scores_of_run(self, run: int, metric_key: str) -> Scores | None:
         """The scores of one run; see `compute_scores`."""

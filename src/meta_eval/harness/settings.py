@@ -20,6 +20,7 @@ from pydantic_core import PydanticUndefined
 
 from meta_eval.base.display import quoted
 from meta_eval.base.extensions import find_extensions
+from meta_eval.base.inputs import is_address
 from meta_eval.base.thresholds import MARGIN, CutAnswers, Weighting
 from meta_eval.harness.config_keys import RUN_KEYS, ConfigKeys, list_key_fields, list_run_keys, make_visible
 
@@ -28,6 +29,20 @@ _Keys = TypeVar("_Keys", bound=ConfigKeys)
 
 Scalar = bool | int | float | str
 Name = Annotated[str, Field(min_length=1, max_length=4096), AfterValidator(make_visible)]
+
+
+def _check_folder(path: str) -> str:
+    """Check that a folder is none of another machine.
+
+    Raises:
+        ValueError: It is an address.
+    """
+    if is_address(path):
+        raise ValueError(f"{quoted(path)} is an address, and a path of this machine is needed")
+    return path
+
+
+Folder = Annotated[Name, AfterValidator(_check_folder)]
 
 # numpy's largest seed. lm_eval passes the seed to numpy.
 _MOST_SEED = 2**32 - 1
@@ -231,10 +246,10 @@ class Settings(BaseModel):
         when="any run",
     )
 
-    batch_size: Annotated[int, Field(ge=1)] | Annotated[str, Field(pattern=r"^auto(:\d+)?$")] = setting(
+    batch_size: Annotated[int, Field(ge=1)] | Annotated[str, Field(pattern=r"^auto(:[1-9]\d*)?$")] = setting(
         "auto", description="lm_eval's batch size", when="any run"
     )
-    output_path: Name = setting("eval_results", description="where results go", when="any run")
+    output_path: Folder = setting("eval_results", description="where results go", when="any run")
     limit: Annotated[int, Field(ge=1)] | Annotated[float, Field(gt=0, lt=1)] | None = setting(
         None, description="docs per task, or a fraction of them; a limited run is not comparable", when="docs"
     )
@@ -265,7 +280,8 @@ class Settings(BaseModel):
 
     @field_validator(
         "tensor_parallel_size", "data_parallel_size", "gpu_memory_utilization", "max_model_len", "seed", "batch_size",
-        "limit", mode="before",
+        "limit", "concurrency", "request_timeout", "retries", "requests_per_minute", "tokens_per_minute",
+        "price_per_hour", mode="before",
     )  # fmt: skip
     @classmethod
     def _no_boolean_for_a_number(cls, value: object) -> object:

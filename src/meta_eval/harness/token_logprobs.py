@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
+
+from meta_eval.base.thresholds import LOGPROB_ROUNDING
 
 # Stands for the logarithm of 0, as in vLLM's server.
 LOWEST = -9999.0
@@ -44,6 +47,16 @@ class TokenLogprobs:
     def top_k(self) -> int:
         """k, or 0 without top-k tokens."""
         return len(self.top_k_ids[0]) if self.top_k_ids else 0
+
+    def explain_impossible(self) -> str | None:
+        """Why no model can have these log-probabilities; None if one can."""
+        limits = itertools.chain(
+            zip(self.logprobs, self.top_logprobs, strict=True),
+            ((value, 0.0) for values in (self.top_logprobs, *(self.top_k_logprobs or ())) for value in values),
+        )
+        if any(value > limit + LOGPROB_ROUNDING for value, limit in limits):
+            return "a log-probability is above 0, or above that of the likeliest token"
+        return None
 
     def as_json(self) -> dict[str, Any]:
         """The JSON object for a file of answers."""

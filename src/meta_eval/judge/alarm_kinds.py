@@ -60,6 +60,9 @@ class DocsAbove:
     beyond_chance: bool = False
     """Whether it forbids SHIP only where so many are more than chance brings at this share (one-sided, p < 5 %)."""
 
+    metric: str | None = None
+    """The logged metric that says so. Where no doc has it, none has the fault."""
+
     of_candidate: bool = False
     """Whether the candidate alone raises it, and with ``beside`` only where the answers of the baseline are known. Else
     a baseline with more faults raises it too."""

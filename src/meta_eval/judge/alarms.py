@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 
 from meta_eval.base.pack_names import join_names
 from meta_eval.base.thresholds import (
@@ -23,9 +22,12 @@ from meta_eval.judge.decide import Veto
 from meta_eval.judge.evidence import list_evidence
 
 
-def _has_metric(doc: DocResult, filter_name: str, *, metric: str) -> bool:
-    answer = doc.filter_results.get(filter_name)
-    return answer is not None and answer.metrics.get(metric) == 1
+def _make_metric_rule(metric: str, above: float, grave: float = 0.0) -> DocsAbove:
+    def has(doc: DocResult, filter_name: str) -> bool:
+        answer = doc.filter_results.get(filter_name)
+        return answer is not None and answer.metrics.get(metric) == 1
+
+    return DocsAbove(has, above, grave, beside=True, metric=metric)
 
 
 # In order of display.
@@ -184,12 +186,12 @@ KINDS: Mapping[str, AlarmKind] = {
         "not graded",
         "A grader failed; these answers count as wrong. lm_eval's log names them.",
         "ungraded",
-        docs=DocsAbove(partial(_has_metric, metric="ungraded"), ALARM_UNGRADED, beside=True),
+        docs=_make_metric_rule("ungraded", ALARM_UNGRADED),
     ),
     "self judged": AlarmKind(
         "self-judged passes",
         "These programs could only be run in one process with their tests, where a program can make any test pass.",
-        docs=DocsAbove(partial(_has_metric, metric="self_judged"), 0.0, ALARM_SELF_JUDGED, beside=True),
+        docs=_make_metric_rule("self_judged", 0.0, ALARM_SELF_JUDGED),
     ),
     "alone": AlarmKind("nothing to compare with", "Nothing is decided of these tasks."),
     "cut unknown": AlarmKind(
@@ -248,7 +250,9 @@ def group_alarms(raised_alarms: Iterable[RaisedAlarm], *, can_regrade: bool = Tr
             occurrences = tuple(groups[key].values())
             if key == "endpoint":
                 occurrences = _merge_equal_notes(occurrences)
-            of_endpoint = key == "cut more" and _cuts_early(groups.get("endpoint", {}).values())
+            of_endpoint = key == "cut more" and any(
+                CUT_EARLY in (of.note or "") for of in groups.get("endpoint", {}).values()
+            )
             hint = _LIMIT_OF_ENDPOINT if of_endpoint else alarm_kind.hint
             if can_regrade and key in _REGRADE:
                 hint = f"{hint} {_REGRADE[key]}"
@@ -282,11 +286,6 @@ def _merge_equal_notes(occurrences: Sequence[AlarmOccurrence]) -> tuple[AlarmOcc
         some[0] if len(some) == 1 else replace(some[0], task=None, note=f"in {run}: {note}" if run else note)
         for (run, note), some in by_note.items()
     )
-
-
-def _cuts_early(occurrences: Iterable[AlarmOccurrence]) -> bool:
-    """Whether an endpoint ends answers before the limit of their requests."""
-    return any(CUT_EARLY in (occurrence.note or "") for occurrence in occurrences)
 
 
 def find_vetoes(alarms: Iterable[Alarm], tasks: Iterable[str]) -> tuple[Veto, ...]:

@@ -222,7 +222,7 @@ def explain_open_ends(ends: Sequence[tuple[str, float, float]]) -> list[str]:
     blind = [name for name, _, cap in ends if cap >= 1]
     open_ends = [f"{100 * end:.1f} points in {name} (cap {100 * cap:.1f})" for name, end, cap in ends if cap < 1]
     return [
-        *([f"so few docs that no drop, however large, is ruled out: {_join_by_task(blind)}"] if blind else []),
+        *([f"too few docs to rule out any loss: {_join_by_task(blind)}"] if blind else []),
         *([f"not ruled out: a loss beyond the cap, up to {join_names(open_ends, NAMED)}"] if open_ends else []),
     ]
 

@@ -6,6 +6,7 @@ chance, is named where its docs make up half the margin of the drop. It forbids 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -29,12 +30,14 @@ def list_changed(pair: RunPair, metric_key: str) -> tuple[ChangedAnswers, ...]:
     if scores is None:
         return ()
     losses = [a - b for a, b in zip(*(side.comparable_contributions for side in scores), strict=True)]
-    docs = [(pair.baseline.docs[place], pair.candidate.docs[place]) for place in scores.candidate.doc_indices]
+    sides = ([docs[place] for place in scores.candidate.doc_indices] for docs in (side.docs for side in pair))
+    docs = list(zip(*sides, strict=True))
     weights: Sequence[float] | None = None
     found = []
-    for trait in (*TRAITS, _LONGER):
+    seen = {_LONGER, *itertools.chain.from_iterable(b.traits for _, b in docs)}
+    for trait in filter(seen.__contains__, (*TRAITS, _LONGER)):
         marks = [(_has(a, b, trait), _has(b, a, trait)) for a, b in docs]
-        only_a, only_b = (sum(mark[side] > mark[1 - side] for mark in marks) for side in range(2))
+        only_a, only_b = marks.count((True, False)), marks.count((False, True))
         if only_b <= only_a:
             continue
         weights = average_docs(losses, scores.candidate.labels).weights.tolist() if weights is None else weights
@@ -81,6 +84,10 @@ def raise_changed(pairs: Sequence[TaskPair], margins: Mapping[str, float]) -> It
 
 def _describe_setting(pair: TaskPair) -> str:
     """The setting that says where thoughts end, where it differs."""
-    ends = [run.provenance.model_args.get("think_end_token", "none") for run in pair.candidate_runs[:1]]
-    before = [run.provenance.model_args.get("think_end_token", "none") for run in pair.baseline_runs[:1]]
-    return f"think_end_token: {before[0]:.40} in A, {ends[0]:.40} in B" if before and before != ends else ""
+    if pair.read is None or pair.read.of_pack:
+        return ""
+    before, ends = (
+        runs[0].provenance.model_args.get("think_end_token", "none")
+        for runs in (pair.read.baseline_runs, pair.read.candidate_runs)
+    )
+    return f"think_end_token: {before:.40} in A, {ends:.40} in B" if before != ends else ""

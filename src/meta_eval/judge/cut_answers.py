@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from operator import attrgetter
 
 from meta_eval import stats
 from meta_eval.base.thresholds import ALARM_LIMIT_HIT, ALPHA, CutAnswers
@@ -84,7 +85,7 @@ def describe_cut(
         clusters: What docs share with others.
     """
     scores, as_wrong = candidate.scores(metric_key), count_as_wrong(candidate).scores(metric_key)
-    docs, baseline_docs = _count_docs(candidate), _count_docs(pair.baseline) if pair else 0
+    docs, baseline_docs = (_count(side, _is_cut) if side else 0 for side in (candidate, pair and pair.baseline))
     if scores is None or as_wrong is None or not docs + baseline_docs:
         return None
     reference = pair if pair and None not in _uncut_shares(pair.baseline) else None
@@ -103,10 +104,10 @@ def describe_cut(
         ),
         drop_without=_estimate(measure_drop(uncut, metric_key, clusters) if uncut and uncut.docs else None),
         docs_without=len(uncut_candidate.docs),
-        empty=_count_empty(candidate),
-        baseline_empty=_count_empty(reference.baseline) if reference else 0,
-        thinking=_count_thinking(candidate),
-        baseline_thinking=_count_thinking(reference.baseline) if reference else None,
+        empty=_count(candidate, _is_empty),
+        baseline_empty=_count(reference.baseline, _is_empty) if reference else 0,
+        thinking=_count(candidate, _is_cut_thinking),
+        baseline_thinking=_count(reference.baseline, _is_cut_thinking) if reference else None,
     )  # fmt: skip
 
 
@@ -168,32 +169,29 @@ def _estimate(drop: stats.Drop | None) -> stats.DropPart | None:
     return None if drop is None else drop.part
 
 
-def _count_docs(scored: ScoredRun) -> int:
-    """The docs of which an answer was cut, in any run."""
-    return sum(any(True in docs[place].cuts for docs in scored.runs) for place in range(len(scored.docs)))
+def _count(scored: ScoredRun, has: Callable[[DocResult], bool]) -> int:
+    """The docs of which an answer is so in any run."""
+    return sum(map(any, zip(*(map(has, docs) for docs in scored.runs), strict=True)))
 
 
-def _count_empty(scored: ScoredRun) -> int:
-    """The docs of which an answer is empty and was not cut before the end of its reasoning, in any run."""
-    return sum(
-        any(docs[place].answer_empty and not docs[place].is_cut_thinking for docs in scored.runs)
-        for place in range(len(scored.docs))
-    )
+def _is_cut(doc: DocResult) -> bool:
+    return True in doc.cuts
 
 
-def _count_thinking(scored: ScoredRun) -> int:
-    """The docs of which an answer was cut before the end of its reasoning, in any run."""
-    return sum(any(docs[place].is_cut_thinking for docs in scored.runs) for place in range(len(scored.docs)))
+_is_cut_thinking = attrgetter("is_cut_thinking")
+
+
+def _is_empty(doc: DocResult) -> bool:
+    """Whether an answer is empty and was not cut before the end of its reasoning."""
+    return doc.answer_empty and not doc.is_cut_thinking
 
 
 def _uncut_shares(scored: ScoredRun) -> list[float | None]:
     """Of each doc the share of its answers that were not cut, over all runs; None where that is not known."""
-    shares: list[float | None] = []
-    for place in range(len(scored.docs)):
-        cut = [docs[place].cut_share for docs in scored.runs]
-        known_shares = [share for share in cut if share is not None]
-        shares.append(1 - math.fsum(known_shares) / len(known_shares) if len(known_shares) == len(cut) else None)
-    return shares
+    return [
+        None if None in shares else 1 - math.fsum(shares) / len(shares)
+        for shares in zip(*([doc.cut_share for doc in docs] for docs in scored.runs), strict=True)
+    ]
 
 
 def _rewrite(scored: ScoredRun, change: Callable[[DocResult, FilterResult], FilterResult]) -> ScoredRun:

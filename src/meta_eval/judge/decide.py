@@ -43,7 +43,7 @@ from typing import Any, Literal
 
 from meta_eval import stats
 from meta_eval.base.pack_names import join_names
-from meta_eval.base.plain_data import HIDDEN, written
+from meta_eval.base.plain_data import NOT_WRITTEN, written
 from meta_eval.base.thresholds import ALPHA, CAP, MARGIN, NAMED, Outcome, Weighting
 from meta_eval.judge.alarm_kinds import Alarm
 from meta_eval.judge.caps import (
@@ -67,7 +67,7 @@ Sameness = Literal["same", "different", "undecided"]
 
 SAMENESS_CODES: dict[Sameness, int] = {"same": 0, "different": 1, "undecided": 3}
 EXIT_CODES: dict[DecisionOutcome, int] = {"SHIP": 0, "DON'T SHIP": 1, "UNDECIDED": 3}
-INVALID = 2
+INVALID_CODE = 2
 
 # Exit codes from the best to the worst: SHIP, UNDECIDED, DON'T SHIP, an error that the user can fix.
 _CODES_BY_RANK = (0, 3, 1, 2)
@@ -109,19 +109,19 @@ class Decision:
     mean: Drop | None
     """The weighted mean drop over tasks; None without tasks."""
 
-    interval: Interval | None = field(metadata=HIDDEN)
+    interval: Interval | None = field(metadata=NOT_WRITTEN)
     """Its interval at `LEVEL`, which decides."""
 
     unweighted_mean: Drop | None
     """The plain mean drop, with ``unweighted_interval``."""
 
-    unweighted_interval: Interval | None = field(metadata=HIDDEN)
+    unweighted_interval: Interval | None = field(metadata=NOT_WRITTEN)
     heterogeneity_p: float | None
     """The p value of the same drop in every task (`stats.heterogeneity_p`); None for a single task. If it is small, the
     drops of the tasks differ, and their mean says little.
     """
 
-    tasks: tuple[TaskDecision, ...] = field(metadata=HIDDEN)
+    tasks: tuple[TaskDecision, ...] = field(metadata=NOT_WRITTEN)
     """In the order given."""
 
     vetoes: tuple[Veto, ...] = field(metadata=written(lambda vetoes: [veto.reason for veto in vetoes]))
@@ -139,7 +139,7 @@ class Decision:
     invalid: bool = False
     """Whether more than the model differs, so nothing follows about the model."""
 
-    groups: tuple[TaskDecision, ...] = field(default=(), metadata=HIDDEN)
+    groups: tuple[TaskDecision, ...] = field(default=(), metadata=NOT_WRITTEN)
     """Groups of tasks, decided like a task, not part of the mean."""
 
     weights: Weighting = "precision"
@@ -148,13 +148,13 @@ class Decision:
     left_out: int = 0
     """Number of decided tasks that are not part of the mean, such as those that are no shares."""
 
-    run_effect: RunEffect | None = field(default=None, metadata=HIDDEN)
+    run_effect: RunEffect | None = field(default=None, metadata=NOT_WRITTEN)
     """What differs between runs beyond single flips, also where it is not seen; None where each side has one run."""
 
     @property
     def exit_code(self) -> int:
         """The exit code of the outcome; 2 for an invalid comparison, as for everything that the user can fix."""
-        return INVALID if self.invalid else EXIT_CODES[self.outcome]
+        return INVALID_CODE if self.invalid else EXIT_CODES[self.outcome]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -345,7 +345,7 @@ def _remark(
     if outcome == "within margin" and interval.lower > 0:
         clauses.append(f"a drop of about {format_drop_points(drop.value)} is proven, and is allowed")
     elif outcome == "undecided" and interval.lower > 0 and p_corrected >= ALPHA:
-        clauses.append(f"its interval lies above 0, but of {count} tasks one may do so by chance")
+        clauses.append(f"a loss is likely and not proven: among {count} tasks chance alone may show one like it")
     elif interval.upper < 0 and p_corrected < ALPHA:
         clauses.append(
             f"it is {'better than' if drop.lower_is_better else 'above'} its baseline, "

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal
 
-from meta_eval.base.plain_data import HIDDEN, make_plain, written
+from meta_eval.base.plain_data import NOT_WRITTEN, make_plain, written
 from meta_eval.base.thresholds import CutAnswers, Outcome
 from meta_eval.harness.doc_results import DocResult
 from meta_eval.harness.lm_eval_run import TaskRun
@@ -20,7 +20,7 @@ from meta_eval.stats import Drop, DropBreakdown, DropPart, Interval
 _UNKNOWN = Interval(-1.0, 1.0)
 
 # Of a field that JSON has under the drop of its task.
-_OF_DROP: Mapping[str, Any] = {**HIDDEN, "of_drop": True}
+_OF_DROP: Mapping[str, Any] = {**NOT_WRITTEN, "of_drop": True}
 
 # Whose recorded answers and verdicts a run is compared with, where its pack says nothing else.
 META = "Meta's"
@@ -30,6 +30,9 @@ RECORDED_ANSWERS = f"{META} recorded answers, graded by the pack"
 RECORDED_VERDICTS = f"{META} recorded verdicts"
 NUMBER = "the published number alone"
 RUN_A = "run A"
+
+# What messages call the two runs of a comparison, and a run beside what its pack recorded.
+SIDES, SIDES_OF_PACK = ("A", "B"), ("the baseline", "the run")
 
 LEFT_OUT = "left out by the gate"
 """Why nothing is decided of a task that a gate does not judge."""
@@ -399,7 +402,7 @@ class TaskDecision:
     not_compared_reason: str | None = None
     """Why nothing is compared, a clause."""
 
-    is_left_out: bool = field(default=False, metadata=HIDDEN)
+    is_left_out: bool = field(default=False, metadata=NOT_WRITTEN)
     """Whether the gate does not judge it: its scores are shown, and nothing else is said of it."""
 
     fallback_reason: str | None = None
@@ -410,10 +413,10 @@ class TaskDecision:
     outcome: Outcome = "undecided"
     """See `meta_eval.judge.decide`; of a task that is no share that of ``own_unit``."""
 
-    decided_drop: Drop | None = field(default=None, metadata=HIDDEN)
+    decided_drop: Drop | None = field(default=None, metadata=NOT_WRITTEN)
     """The drop, positive for worse; None if it is not decided on."""
 
-    interval: Interval = field(default=_UNKNOWN, metadata=HIDDEN)
+    interval: Interval = field(default=_UNKNOWN, metadata=NOT_WRITTEN)
     """The interval of the drop at `LEVEL`, which decides."""
 
     margin: float = field(default=0.0, metadata=_OF_DROP)
@@ -476,13 +479,13 @@ class TaskDecision:
     figures: Mapping[str, Mapping[str, float]] = field(default_factory=lambda: {"candidate": {}, "baseline": {}})
     """The mean `FIGURES` of the answers of the newest run of each side, by key."""
 
-    source: SampleSource | None = field(default=None, metadata=HIDDEN)
+    source: SampleSource | None = field(default=None, metadata=NOT_WRITTEN)
     """Where its samples are."""
 
     drop_breakdown: DropBreakdown | None = None
     """The parts of the drop from a recorded run that verify graded."""
 
-    lower_is_better: bool = field(default=False, metadata=HIDDEN)
+    lower_is_better: bool = field(default=False, metadata=NOT_WRITTEN)
     """Whether a lower score is better."""
 
     members: tuple[str, ...] = ()
@@ -491,7 +494,7 @@ class TaskDecision:
     own_unit: OwnUnitDrop | None = None
     """The drop of a task that is no share."""
 
-    proven: bool = field(default=False, metadata=HIDDEN)
+    proven: bool = field(default=False, metadata=NOT_WRITTEN)
     """Whether its drop is proven larger than its margin, which alone means DON'T SHIP."""
 
     json_also: ClassVar = ("json_drop",)

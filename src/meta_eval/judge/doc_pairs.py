@@ -45,12 +45,14 @@ def pair_docs(baseline: ScoredRun, candidate: ScoredRun, *keys: Key) -> RunPair:
 
     Of several docs with one key the first goes with the first, and so on.
     """
+    if [keys[0](doc) for doc in baseline.docs] == [keys[0](doc) for doc in candidate.docs]:  # the usual case
+        return RunPair(baseline, candidate)
     matches: dict[int, int] = {}
-    left = list(range(len(candidate.docs)))
+    docs, left = candidate.docs, list(range(len(candidate.docs)))
     for key in keys:
         waiting: dict[Hashable, list[int]] = {}
         for place in reversed(left):
-            waiting.setdefault(key(candidate.docs[place]), []).append(place)
+            waiting.setdefault(key(docs[place]), []).append(place)
         for place, doc in enumerate(baseline.docs):
             if place not in matches and (same := waiting.get(key(doc))):
                 matches[place] = same.pop()

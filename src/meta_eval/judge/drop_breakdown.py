@@ -11,7 +11,7 @@ from dataclasses import replace
 from meta_eval import stats
 from meta_eval.base.thresholds import SAME_VALUE
 from meta_eval.harness.doc_results import DocResult, replace_verdict
-from meta_eval.harness.scores import ScoredRun, Scores
+from meta_eval.harness.scores import ScoredRun
 from meta_eval.judge.doc_pairs import Clusters, RunPair, make_number_key, pair_docs, pair_scores
 
 
@@ -42,7 +42,15 @@ def break_down_task_drop(
         for a, b, c in zip(*(run_scores.comparable_contributions for run_scores in (then, first, now)), strict=True)
     ]
     docs = [candidate.docs[position] for position in new.doc_indices]
-    prompt_matches = _match_prompts(regraded, candidate, new)
+    # Whether all runs asked with exactly the recorded prompt and its tools, doc by doc.
+    prompt_matches = [
+        all(
+            docs[place].prompt_matches is not False and not docs[place].tools_lost
+            for scored in (regraded, candidate)
+            for docs in scored.runs
+        )
+        for place in new.doc_indices
+    ]
     return stats.break_down_drop(
         then_shares,
         now.comparable_contributions,
@@ -92,18 +100,6 @@ def _take_first_answers(scored: ScoredRun, metric_key: str) -> ScoredRun:
         return replace(doc, filter_results={name: replace(result, metrics=metrics)})
 
     return ScoredRun([[take_first(doc) for doc in docs] for docs in scored.runs], scored.lower_is_better)
-
-
-def _match_prompts(regraded: ScoredRun, candidate: ScoredRun, scored: Scores) -> list[bool]:
-    """Whether all runs asked with exactly the recorded prompt and its tools, doc by doc."""
-    return [
-        all(
-            docs[place].prompt_matches is not False and not docs[place].tools_lost
-            for scored in (regraded, candidate)
-            for docs in scored.runs
-        )
-        for place in scored.doc_indices
-    ]
 
 
 def break_down_mean_drop(parts: Sequence[tuple[stats.DropBreakdown, float]]) -> stats.DropBreakdown | None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from meta_eval.harness.lm_eval_run import Run
     from meta_eval.pack.manifest import Manifest
 
-ENTRY_POINTS = "meta_eval.evidence"
+EVIDENCE_GROUP = "meta_eval.evidence"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,14 +102,14 @@ def find_evidence(name: str) -> Evidence | None:
     Raises:
         ExtensionError: Its package cannot be loaded.
     """
-    extension = find_extensions(ENTRY_POINTS).get(name)
+    extension = find_extensions(EVIDENCE_GROUP).get(name)
     return None if extension is None else _load(extension)
 
 
 def list_evidence() -> dict[str, Evidence]:
     """All evidence by name. Broken ones are left out; `collect_findings` names them."""
     loaded: dict[str, Evidence] = {}
-    for name, extension in find_extensions(ENTRY_POINTS).items():
+    for name, extension in find_extensions(EVIDENCE_GROUP).items():
         try:
             loaded[name] = _load(extension)
         except ExtensionError:
@@ -129,7 +129,7 @@ def collect_findings(case: EvidenceCase, rules: Mapping[str, Any]) -> tuple[Name
         UserError: What an evidence reads cannot be read.
     """
     collected = []
-    for name, extension in find_extensions(ENTRY_POINTS).items():
+    for name, extension in find_extensions(EVIDENCE_GROUP).items():
         try:
             evidence = _load(extension)
         except ExtensionError as error:

@@ -66,7 +66,9 @@ def list_scores(
             if entry and entry.record
             else published_scores
         )
-    fraction_metrics = list_fraction_metrics(result) if entry is None and _is_plain(result) else []
+    # Nothing tells which metric of a plain run of lm-eval matters.
+    is_plain = result.primary_metric is None and all(doc.prompt_matches is None for doc in result.docs)
+    fraction_metrics = list_fraction_metrics(result) if entry is None and is_plain else []
     verdict_metric = metric_key if entry is None and metric_key else find_verdict_metric(result, entry)
     chosen = fraction_metrics or [verdict_metric or ""]
     scores = tuple(_score(name, result, candidate, entry, None, metric, None) for metric in chosen)
@@ -206,11 +208,6 @@ def is_fraction(number: ReferenceScoreEntry) -> bool:
     return number.metric.partition(",")[0] not in UNBOUNDED_METRICS and 0 <= number.value <= 100
 
 
-def _is_plain(result: TaskRun) -> bool:
-    """Whether a task comes from a plain lm-eval run, where nothing tells which metric matters."""
-    return result.primary_metric is None and all(doc.prompt_matches is None for doc in result.docs)
-
-
 def list_known_gaps(entry: TaskEntry | None, result: TaskRun) -> tuple[str, ...]:
     """The reasons that apply to a task as it was run, each with its source."""
     if entry is None:
@@ -293,15 +290,15 @@ def _grouped(candidate: ScoredRun, metric_key: str, pair: RunPair | None) -> dic
 
 
 # The docs of each run of a model; the same docs in the same order.
-Runs = Sequence[Sequence[DocResult]]
+_Runs = Sequence[Sequence[DocResult]]
 
 # What a doc adds to a metric: a sum of verdicts, and their number; 0 and 0 where the metric is not about the doc.
 _Counts = list[tuple[float, float]]
 
 
 def compare_metrics(
-    runs: Runs,
-    pair: tuple[Runs, Runs] | None,
+    runs: _Runs,
+    pair: tuple[_Runs, _Runs] | None,
     metric_key: str,
     lower_is_better: Set[str],
     clusters: Callable[[Sequence[DocResult]], Sequence[Hashable] | None],
@@ -331,8 +328,8 @@ def compare_metrics(
 
 
 def _compare(
-    runs: Runs,
-    pair: tuple[Runs, Runs] | None,
+    runs: _Runs,
+    pair: tuple[_Runs, _Runs] | None,
     metric: str,
     filter_name: str,
     lower_is_better: bool,
@@ -359,7 +356,7 @@ def _compare(
     return replace(found, baseline=_divide(baseline), drop=drop.part)
 
 
-def _count(runs: Runs, metric: str, filter_name: str) -> _Counts | None:
+def _count(runs: _Runs, metric: str, filter_name: str) -> _Counts | None:
     """What each doc adds, the mean over runs; None if a value is neither a share nor a list of verdicts."""
     by_run: list[_Counts] = []
     for docs in runs:

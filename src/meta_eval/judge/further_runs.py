@@ -22,7 +22,7 @@ from meta_eval.base.thresholds import (
 )
 from meta_eval.judge.caps import compute_task_caps, own_cap
 from meta_eval.judge.decision import RepeatPlan
-from meta_eval.judge.loss_limits import ExpectedLosses, expect_losses, limit_losses
+from meta_eval.judge.loss_limits import expect_losses, limit_losses
 from meta_eval.judge.pair import MeasuredFlips, TaskPair
 from meta_eval.stats import Drop
 from meta_eval.stats.identical import chance_within, of_counts
@@ -111,7 +111,10 @@ def advise_second_run(tasks: Sequence[TaskPair], margin: float, cap: float) -> l
         return []
     caps = compute_task_caps(tasks, margin, cap)
     expected = expect_losses(tasks)
-    with_second = [_add_measured(task, each) for task, each in zip(tasks, expected, strict=True)]
+    with_second = [
+        replace(task, measured_flips=MeasuredFlips(2 * each.mean / each.docs, task.drop.docs))
+        for task, each in zip(tasks, expected, strict=True)
+    ]
     measured = expect_losses(with_second, use_measured=True)
     margins = [task.margin or margin for task in tasks]
     own_caps = [own_cap(task, margin, cap) for task in tasks]
@@ -122,7 +125,7 @@ def advise_second_run(tasks: Sequence[TaskPair], margin: float, cap: float) -> l
     for place in open_tasks:
         each, loss = expected[place], losses[place] * expected[place].docs
         ships = min(
-            chance_within(_lose(tasks[place].drop, each, loss), caps[place]),
+            chance_within(of_counts(tasks[place].drop, each.mean + loss, each.mean, 1 / each.docs), caps[place]),
             _stay_within(now[place], each.mean + loss),
             _fail_to_stand_out(loss, 2 * each.mean + loss, len(tasks)),
         )
@@ -138,15 +141,6 @@ def advise_second_run(tasks: Sequence[TaskPair], margin: float, cap: float) -> l
         "a second run of A or B would find smaller losses (compare A1 A2 -- B; run --rerun): "
         f"{join_names(named, NAMED)}"
     ]
-
-
-def _add_measured(task: TaskPair, expected: ExpectedLosses) -> TaskPair:
-    return replace(task, measured_flips=MeasuredFlips(2 * expected.mean / expected.docs, task.drop.docs))
-
-
-def _lose(drop: Drop, expected: ExpectedLosses, loss: float) -> Drop:
-    """The expected drop of a copy with these further losses."""
-    return of_counts(drop, expected.mean + loss, expected.mean, 1 / expected.docs)
 
 
 def _fail_to_stand_out(loss: float, flips: float, count: int) -> float:

@@ -215,6 +215,8 @@ class Gate(_GateLimits):
     @field_validator("tasks", mode="before")
     @classmethod
     def _names_alone(cls, value: Any) -> Any:
+        if value == []:
+            raise ValueError("an empty list chooses no task; leave the key out for all")
         if isinstance(value, list):
             entries = [{name: None} if isinstance(name, str) else name for name in value]
             if not all(isinstance(entry, dict) for entry in entries):
@@ -248,6 +250,10 @@ class Gate(_GateLimits):
         keys = type(self).model_fields.keys() - Gate.model_fields.keys()
         return {key: rules for key in keys if (rules := getattr(self, key)) is not None}
 
+    def locate(self, key: str) -> str:
+        """The place of a key, for messages."""
+        return f"{self._file}: {key}" if self._file else key
+
     def task_rules(self, task: str) -> GateTask:
         """The rules of a task. Its margin is None if it is the gate's."""
         task_rule = self.tasks.get(task, GateTask())
@@ -276,8 +282,8 @@ class Gate(_GateLimits):
         """
         choice = Choice.of_names(list(self.tasks))
         members_of_groups = [task for tasks in groups.values() for task in tasks]
-        where = f"{self._file}: tasks" if self._file else "tasks"
-        choice.check([*names, *left_out, *members_of_groups], groups, where=where)
+        every = [*names, *left_out, *members_of_groups]
+        choice.check(every, groups, where=self.locate("tasks"), chooses=self._is_choice)
         tasks = Choice((), choice.excluded).of(names, groups)
         rules: dict[str, GateTask] = {}
         for name in sorted(choice.tasks, key=lambda name: name not in names):  # a task's own rule comes first
@@ -323,7 +329,7 @@ class Gate(_GateLimits):
         run = manifest.run_settings if manifest else None
         margin = self.margin or (run.margin if run else 100 * MARGIN)
         if isinstance(margin, dict):
-            with locating(f"{self._file}: margin" if self._file and self.margin else "margin"):
+            with locating(self.locate("margin") if self.margin else "margin"):
                 margin = expand_margins(margin, [*tasks, *(manifest.left_out if manifest else ())], groups)
         weights = self.weights or (run.weights if run else "precision")
         cut_answers = self.cut_answers or (run.cut_answers if run else "graded")

@@ -67,10 +67,10 @@ def _pair_group(group: GroupTotal, parts: Sequence[TaskPair], run: Run, gate: Ga
         ]
         return TaskPair(
             group.name,
-            drop,
-            gate.task_rules(group.name).margin_fraction,
-            min((part.repeats for part in parts if part.has_drop), default=1),
-            min(baseline_repeats) if len(baseline_repeats) == len(parts) else None,
+            measured_drop=drop,
+            margin=gate.task_rules(group.name).margin_fraction,
+            repeats=min((part.repeats for part in parts if part.has_drop), default=1),
+            baseline_repeats=min(baseline_repeats) if len(baseline_repeats) == len(parts) else None,
             figures=task,
         )
     return None

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from meta_eval.base.inputs import parse_json
 from meta_eval.harness.compared_settings import describe_changes
-from meta_eval.harness.doc_results import DocResult
+from meta_eval.harness.doc_results import DocResult, Sample
 from meta_eval.harness.lm_eval_run import Run, TaskRun
 from meta_eval.harness.provenance import Provenance
 from meta_eval.harness.sample_parser import read_arguments
@@ -118,9 +118,17 @@ def _rename(doc: DocResult, own: str, wanted: str) -> DocResult:
 
 def _share_docs(baseline: TaskRun, candidate: TaskRun) -> bool:
     """Whether docs of both may be paired by their own keys, or one side has none."""
-    a, b = ({(doc.question_hash, doc.gold) for doc in task.docs} for task in (baseline, candidate))
-    sent_a, sent_b = ({doc.sent_hash for doc in task.docs if doc.sent_hash} for task in (baseline, candidate))
-    return not a or not b or bool(a & b) or bool(sent_a & sent_b)
+    others = {key for doc in candidate.docs[:1] for key in _own_keys(doc)}
+    if not others or any(
+        not others.isdisjoint(_own_keys(doc)) for doc in baseline.docs
+    ):  # the usual case, found faster
+        return True
+    known = {key for doc in baseline.docs for key in _own_keys(doc)}
+    return not known or any(not known.isdisjoint(_own_keys(doc)) for doc in candidate.docs)
+
+
+def _own_keys(doc: DocResult) -> list[object]:
+    return [key for key in ((doc.question_hash, doc.gold), doc.sent_hash) if key]
 
 
 def _align_docs(baseline: TaskRun, candidate: TaskRun, *, golds: bool = False) -> TaskRun:
@@ -192,7 +200,7 @@ def _read_prompts(task: TaskRun) -> Iterator[tuple[int, Prompt]]:
                 yield place, prompt
 
 
-def read_prompt(sample: Mapping[str, Any]) -> Prompt | None:
+def read_prompt(sample: Sample) -> Prompt | None:
     """What the doc of a sample was asked; None where that is unknown."""
     requests = read_arguments(sample)
     messages = _read_messages(requests[0][0]) if requests else ()
@@ -255,11 +263,11 @@ def _count_messages(prompt: Prompt) -> dict[str, object]:
     }
 
 
-def describe_harnesses(baseline: Provenance, candidate: Provenance) -> str | None:
+def describe_harnesses(baseline: Provenance, candidate: Provenance, sides: tuple[str, str] = ("A", "B")) -> str | None:
     """What differs between the harnesses of two tasks, a clause; None if nothing does."""
     a, b = baseline.harness or _OWN, candidate.harness or _OWN
     if a == b:
         return None
     graders = [", ".join(sorted(side.grader.metrics)) for side in (baseline, candidate)]
     named = [f" ({grader:.60})" if grader else "" for grader in graders]
-    return f"graded by {a}{named[0]} in A, by {b}{named[1]} in B"
+    return f"graded by {a}{named[0]} in {sides[0]}, by {b}{named[1]} in {sides[1]}"

@@ -23,7 +23,7 @@ from meta_eval.stats import Interval
 from meta_eval.stats.clustered_mean import average_docs
 from meta_eval.stats.intervals import normal_quantile, t_quantile
 
-Runs = Sequence[Sequence[DocResult]]
+_Runs = Sequence[Sequence[DocResult]]
 
 # The largest exponent of a perplexity, and the largest value of a doc, whose sums and squares are numbers.
 _MOST, _LARGEST = 300.0, 1e100
@@ -87,7 +87,7 @@ class _Estimate(NamedTuple):
 def measure_own_unit(
     baseline_runs: Sequence[TaskRun],
     candidate_runs: Sequence[TaskRun],
-    pair: tuple[Runs, Runs] | None,
+    pair: tuple[_Runs, _Runs] | None,
     first: str | None,
     lower_is_better: frozenset[str],
     margin: float | None,
@@ -190,7 +190,7 @@ def _pair_docs(
     metric_key: str,
     baseline_runs: Sequence[TaskRun],
     candidate_runs: Sequence[TaskRun],
-    pair: tuple[Runs, Runs] | None,
+    pair: tuple[_Runs, _Runs] | None,
     clusters: Clusters,
 ) -> _Estimate | None:
     """The estimate doc by doc; None unless lm-eval's averages are those of the docs."""

@@ -8,15 +8,22 @@ are averaged doc by doc.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from meta_eval import stats
 from meta_eval.base.thresholds import SAME_VERDICT
-from meta_eval.harness.doc_results import COUNTED, LOWER_IS_BETTER, DocResult, FilterResult, MetricValue
+from meta_eval.harness.doc_results import (
+    COUNTED,
+    LOWER_IS_BETTER,
+    UNBOUNDED_METRICS,
+    DocResult,
+    FilterResult,
+    MetricValue,
+)
 from meta_eval.harness.sample_parser import read_recorded_verdicts, restore_recorded_docs
-from meta_eval.harness.scores import ScoredRun, compute_scores, leaves_unit_interval, list_metric_keys
+from meta_eval.harness.scores import ScoredRun, is_fraction, leaves_unit_interval, list_metric_keys
 from meta_eval.judge.alarm_kinds import RaisedAlarm
 from meta_eval.judge.decision import SampleSource, TaskDecision
 from meta_eval.judge.doc_pairs import (
@@ -52,22 +59,14 @@ class MeasuredFlips:
     """The number of docs, each counted as often as it was compared."""
 
 
-@dataclass(frozen=True, slots=True)
-class TaskPair:
-    """All that is known of a task in baseline and candidate, before anything is decided."""
-
-    name: str
-    """The task."""
-
-    # The drop, and what decides on it
+@dataclass(frozen=True, kw_only=True)
+class MeasuredDrop:
+    """The drop of a task, with what is known of its noise."""
 
     measured_drop: Drop | None = None
     """From `stats.paired_drop`, or `stats.unpaired_drop` if the baseline's answers are unknown; None if nothing is
     compared.
     """
-
-    margin: float | None = None
-    """The largest allowed drop of this task; None for the decision's margin."""
 
     repeats: int = 1
     """Number of runs of the candidate that the drop averages."""
@@ -80,9 +79,6 @@ class TaskPair:
     runs: stats.RunSpread | None = None
     """How the runs of a side differ; None without repeats."""
 
-    cap: float | None = None
-    """The limit of the worse end of this task's interval; None for the decision's cap."""
-
     subtasks: Mapping[str, Drop] = field(default_factory=dict)
     """The drop of each subtask, if there are several."""
 
@@ -92,7 +88,19 @@ class TaskPair:
     newest: Drop | None = None
     """The drop between the newest runs; None if the drop averages no runs."""
 
-    # What was read
+    @property
+    def drop(self) -> Drop:
+        """The drop of a task that has one."""
+        assert self.measured_drop is not None  # noqa: S101 (asked of no other)
+        return self.measured_drop
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSides:
+    """A task as it was read on both sides, before anything is measured."""
+
+    name: str
+    """The task."""
 
     entry: TaskEntry | None = None
     """What the pack says of it."""
@@ -101,7 +109,11 @@ class TaskPair:
     """Runs of the candidate, the newest first; none where the task was not run."""
 
     baseline_runs: tuple[TaskRun, ...] = ()
-    """Runs of the baseline, where two runs are compared."""
+    """Runs of the baseline, the newest first; none where nobody's answers are known."""
+
+    of_pack: bool = False
+    """Whether the baseline is what its pack recorded, or published: with this the pack's own checks compare settings
+    and numbers of docs."""
 
     metric_key: str | None = None
     """The ``metric,filter`` of single verdicts; None where there is none."""
@@ -118,9 +130,6 @@ class TaskPair:
     regraded_answers: ScoredRun | None = None
     """The recorded answers, as the pack grades them."""
 
-    regraded_by: str | None = None
-    """The version of lm-eval that graded them; None if unknown."""
-
     recorded_verdicts: ScoredRun | None = None
     """The recorded verdicts, in the metric of single verdicts."""
 
@@ -130,7 +139,36 @@ class TaskPair:
     missing_reason: str | None = None
     """Why there are no recorded answers, a clause."""
 
+    def pair_docs_of_run(self, run: int) -> list[tuple[DocResult, DocResult]]:
+        """The docs that the baseline and a run of the candidate have: those of the newest run of the baseline, and the
+        same of this run."""
+        return list(zip(self.sides.baseline.docs, self.sides.candidate.runs[run], strict=True)) if self.sides else []
+
+    @property
+    def baseline_answers(self) -> ScoredRun | None:
+        """Answers of the baseline's runs."""
+        return self.baseline if self.baseline_runs else None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPair(MeasuredDrop):
+    """A task in baseline and candidate, measured: what decides on it, and what was found."""
+
+    name: str
+    """The task."""
+
+    # What decides on its drop
+
+    margin: float | None = None
+    """The largest allowed drop of this task; None for the decision's margin."""
+
+    cap: float | None = None
+    """The limit of the worse end of this task's interval; None for the decision's cap."""
+
     # What was found
+
+    read: TaskSides | None = None
+    """What it was measured from; None for a group."""
 
     alarms: tuple[RaisedAlarm, ...] = ()
     """Its alarms."""
@@ -168,12 +206,6 @@ class TaskPair:
         return self.measured_drop is not None
 
     @property
-    def drop(self) -> Drop:
-        """The drop of a task that has one."""
-        assert self.measured_drop is not None  # noqa: S101 (asked of no other)
-        return self.measured_drop
-
-    @property
     def newest_drop(self) -> Drop:
         """The drop of single runs."""
         return self.newest or self.drop
@@ -183,16 +215,6 @@ class TaskPair:
         """What a report shows of a task that was measured."""
         return self.figures or TaskDecision(self.name)
 
-    def pair_docs_of_run(self, run: int) -> list[tuple[DocResult, DocResult]]:
-        """The docs that the baseline and a run of the candidate have: those of the newest run of the baseline, and the
-        same of this run."""
-        return list(zip(self.sides.baseline.docs, self.sides.candidate.runs[run], strict=True)) if self.sides else []
-
-    @property
-    def baseline_answers(self) -> ScoredRun | None:
-        """Answers of the baseline: of its runs, else the recorded answers as the pack grades them."""
-        return self.baseline if self.baseline_runs else self.regraded_answers
-
 
 def pair_task(
     name: str,
@@ -200,7 +222,9 @@ def pair_task(
     entry: TaskEntry | None,
     stored: Baseline | None,
     baseline_runs: Sequence[TaskRun] = (),
-) -> TaskPair:
+    *,
+    of_pack: bool = False,
+) -> TaskSides:
     """Find what a task is compared with, and pair the docs.
 
     Args:
@@ -208,50 +232,44 @@ def pair_task(
         runs: Of the candidate, the newest first.
         entry: What the pack says of the task.
         stored: What verify stored of the pack.
-        baseline_runs: Of the baseline, where two runs are compared.
+        baseline_runs: Of the baseline.
+        of_pack: Whether these are the pack's recorded answers.
     """
     result = runs[0] if runs else None
     metric_key = find_verdict_metric(result, entry)
-    lower = _find_lower_is_better([*runs, *baseline_runs])
+    lower = _find_lower_is_better([*runs, *(() if of_pack else baseline_runs)])
     candidate = ScoredRun([run.docs for run in runs], lower)
-    pair = TaskPair(
-        name,
-        entry=entry,
-        candidate_runs=tuple(runs),
-        baseline_runs=tuple(baseline_runs),
-        metric_key=metric_key,
-        candidate=candidate,
-    )
     if result is None:
-        return pair
-    regraded = None
-    if stored and (runs_docs := stored.regraded.get(name)):
-        regraded = ScoredRun(_keep_common_docs(runs_docs), lower)
-    recorded_docs = _keep_common_docs(stored.as_recorded.get(name, ())) if stored else ()
-    recorded_run = recorded_verdicts = ScoredRun(recorded_docs, lower) if any(recorded_docs) else None
+        return TaskSides(name, entry=entry, of_pack=of_pack)
+    graded, as_recorded = [run.all_runs(name) for run in (stored.graded, stored.recorded)] if stored else ((), ())
+    regraded = ScoredRun([run.docs for run in graded], lower) if graded else None
+    recorded_run = recorded_verdicts = ScoredRun([run.docs for run in as_recorded], lower) if as_recorded else None
     if recorded_run is None:
         if metric_key:
             reading = find_reading(result, entry)
             recorded_verdicts = read_verdict_run(result.docs, metric_key, entry, reading, lower)
         if entry is not None and entry.record is not None and (restored := restore_recorded_docs(result.docs)):
             recorded_run = ScoredRun([restored], lower)
-    baseline = regraded or recorded_verdicts
-    if baseline_runs:
-        baseline = ScoredRun([run.docs for run in baseline_runs], lower)
+    baseline = ScoredRun([run.docs for run in baseline_runs], lower) if baseline_runs else recorded_verdicts
     sides = None
     if baseline:
         content_key = _make_content_key(baseline, candidate)
-        keys = (make_prompt_key, make_question_key, content_key) if baseline_runs else (make_number_key,)
+        keys = (make_number_key,) if of_pack else (make_prompt_key, make_question_key, content_key)
         sides = pair_docs(baseline, candidate, *keys)
-    return replace(
-        pair,
+    return TaskSides(
+        name,
+        entry=entry,
+        candidate_runs=tuple(runs),
+        baseline_runs=tuple(baseline_runs),
+        of_pack=of_pack,
+        metric_key=metric_key,
+        candidate=candidate,
         baseline=baseline,
         sides=sides,
         regraded_answers=regraded,
-        regraded_by=stored.lm_eval.get(name) if stored and regraded else None,
         recorded_verdicts=recorded_verdicts,
         recorded_run=recorded_run,
-        missing_reason=stored.missing_reasons.get(name) if stored and not baseline_runs else None,
+        missing_reason=stored.missing_reasons.get(name) if stored and of_pack else None,
     )
 
 
@@ -261,13 +279,6 @@ def _find_lower_is_better(runs: Sequence[TaskRun]) -> frozenset[str]:
         return LOWER_IS_BETTER
     said = {metric: higher for run in reversed(runs) for metric, higher in run.higher_is_better.items()}
     return runs[0].lower_is_better - said.keys() | {metric for metric, higher in said.items() if not higher}
-
-
-def _keep_common_docs(runs: Sequence[Sequence[DocResult]]) -> list[list[DocResult]]:
-    """Of each run the docs that all runs have, in the order of doc ids."""
-    by_number = [{doc.doc_id: doc for doc in docs} for docs in runs if docs]
-    common = sorted(set.intersection(*(set(docs) for docs in by_number))) if by_number else []
-    return [[docs[number] for number in common] for docs in by_number]
 
 
 def read_verdict_run(
@@ -311,9 +322,11 @@ def _match_shape(candidate: MetricValue, recorded: float) -> MetricValue:
 def _make_content_key(baseline: ScoredRun, candidate: ScoredRun) -> Key:
     """What the model was given and the right answer, where one doc of each alone has them: a dataset that got
     another column has other docs by lm-eval's hashes, and asks the same."""
-    counts = [Counter((doc.sent_hash, doc.gold) for doc in run.docs) for run in (baseline, candidate)]
+    counts: list[Counter[Hashable]] = []
 
     def key(doc: DocResult) -> Hashable:
+        if not counts:  # seldom: two runs of one pack have the same hashes
+            counts.extend(Counter((doc.sent_hash, doc.gold) for doc in run.docs) for run in (baseline, candidate))
         content = doc.sent_hash, doc.gold
         return content if doc.sent_hash and all(count[content] == 1 for count in counts) else object()
 
@@ -329,7 +342,7 @@ def find_verdict_metric(result: TaskRun | None, entry: TaskEntry | None) -> str 
         return entry.primary_metric
     if result is None or not result.docs:
         return None
-    return result.primary_metric or next(_iterate_fraction_metrics(result), None)
+    return result.primary_metric or next(iter(list_fraction_metrics(result)), None)
 
 
 def find_reading(result: TaskRun | None, entry: TaskEntry | None) -> str | None:
@@ -337,29 +350,26 @@ def find_reading(result: TaskRun | None, entry: TaskEntry | None) -> str | None:
     return entry.is_correct_metric if entry is not None else result.is_correct_metric if result is not None else None
 
 
+def is_share(metric_key: str | None) -> bool:
+    """Whether a metric may be a share from 0 to 1, by its name."""
+    return metric_key is not None and metric_key.partition(",")[0] not in UNBOUNDED_METRICS
+
+
 def list_fraction_metrics(result: TaskRun) -> list[str]:
     """Every ``metric,filter`` of a run that is a score from 0 to 1: of its docs, else of lm-eval's averages."""
-    return list(_iterate_fraction_metrics(result))
+    if "fractions" not in result.known:
+        keys = [key for key in list_metric_keys(result.docs) if key.partition(",")[0] not in COUNTED]
+        of_docs = [key for key in keys if is_fraction(result.docs, key)]
+        averages = [
+            key for key, aggregate in result.aggregates.items()
+            if aggregate.is_fraction and key not in of_docs and key.partition(",")[0] not in COUNTED
+            and not leaves_unit_interval(result.docs, key)
+        ]  # fmt: skip
+        result.known["fractions"] = of_docs + averages
+    return result.known["fractions"]
 
 
-def _iterate_fraction_metrics(result: TaskRun) -> Iterator[str]:
-    of_docs = [key for key in list_metric_keys(result.docs) if key.partition(",")[0] not in COUNTED]
-    fractions = set()
-    for metric_key in of_docs:
-        if compute_scores(result.docs, metric_key) is not None:
-            fractions.add(metric_key)
-            yield metric_key
-    for metric_key, aggregate in result.aggregates.items():
-        if (
-            aggregate.is_fraction
-            and metric_key not in fractions
-            and metric_key.partition(",")[0] not in COUNTED
-            and not leaves_unit_interval(result.docs, metric_key)
-        ):
-            yield metric_key
-
-
-def find_samples(pair: TaskPair, metric_key: str) -> SampleSource:
+def find_samples(pair: TaskSides, metric_key: str) -> SampleSource:
     """Where the samples of a task are."""
     recorded = pair.regraded_answers or pair.recorded_verdicts
     recorded_scores = recorded.scores_of_run(0, metric_key) if recorded else None
@@ -367,7 +377,7 @@ def find_samples(pair: TaskPair, metric_key: str) -> SampleSource:
     if recorded and recorded_scores:
         numbered = zip(recorded_scores.doc_indices, recorded_scores.verdicts, strict=True)
         verdicts = {make_number_key(recorded.docs[at]): value for at, value in numbered}
-    if pair.baseline_runs and pair.sides:
+    if pair.sides and not pair.of_pack:
         docs = tuple(zip(pair.sides.baseline.docs, pair.sides.candidate.docs, strict=True))
         runs = pair.baseline_runs[0], pair.candidate_runs[0]
         return SampleSource(metric_key, runs, docs, tuple(verdicts.get(make_number_key(doc)) for _, doc in docs))

@@ -8,7 +8,7 @@ candidate, divided by the share that flip between baseline and candidate.
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 
 from meta_eval import stats
 from meta_eval.base.thresholds import (
@@ -33,24 +33,22 @@ _DEFAULTS = ("", "auto", "false", "none")
 _CAUSES = "perhaps an adapter that was not loaded, or one model under two names"
 
 
-def find_same_answers(baseline: Run, candidate: Run, pairs: Iterable[RunPair]) -> list[RaisedAlarm]:
+def find_same_answers(
+    baseline: Run, candidate: Run, pairs: Iterable[RunPair], sides: tuple[str, str], explained: Collection[str | None]
+) -> list[RaisedAlarm]:
     """Raise an alarm if every doc of all tasks has the same answers in both, and the two claim to differ.
 
     Args:
-        baseline: Run A.
-        candidate: Run B.
+        baseline, candidate: The runs.
         pairs: The paired docs of each task.
+        sides: What the runs are called.
+        explained: Tasks of which something else says where their answers come from.
     """
-    claim = next(
-        filter(
-            None,
-            (
-                _describe_claim(baseline.tasks[task].provenance, candidate.tasks[task].provenance)
-                for task in sorted(baseline.tasks.keys() & candidate.tasks.keys())
-            ),
-        ),
-        None,
+    both = (
+        (baseline.tasks[task].provenance, candidate.tasks[task].provenance)
+        for task in sorted((baseline.tasks.keys() & candidate.tasks.keys()) - set(explained))
     )
+    claim = next(filter(None, (_describe_claim(a, b, sides) for a, b in both)), None)
     if claim is None:
         return []
     texts = likelihoods = short = 0
@@ -72,16 +70,16 @@ def find_same_answers(baseline: Run, candidate: Run, pairs: Iterable[RunPair]) -
     return [("same answers", AlarmOccurrence(None, note=note, veto=False))]
 
 
-def _describe_claim(a: Provenance, b: Provenance) -> str | None:
+def _describe_claim(a: Provenance, b: Provenance, sides: tuple[str, str]) -> str | None:
     """The models, or the arguments of one model, that the runs claim; None if they claim the same."""
     if a.results_file is None or b.results_file is None:
         return None
     if a.model != b.model:
-        return f"{a.model!s:.80} in A and {b.model!s:.80} in B"
+        return f"{a.model!s:.80} in {sides[0]} and {b.model!s:.80} in {sides[1]}"
     for name in sorted(filter(_OF_WEIGHTS.search, {*a.model_args, *b.model_args})):
         values = [side.model_args.get(name, "") for side in (a, b)]
         if len({"" if value.lower() in _DEFAULTS else value for value in values}) > 1:
-            return f"{a.model} with {name}: {values[0] or 'none'} in A and {values[1] or 'none'} in B"
+            return f"{a.model} with {name}: {values[0] or 'none'} in {sides[0]} and {values[1] or 'none'} in {sides[1]}"
     return None
 
 

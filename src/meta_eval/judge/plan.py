@@ -37,11 +37,11 @@ if TYPE_CHECKING:
     import numpy as np
 
 
-SEED = 0
+_SEED = 0
 # Identical copies that are drawn: the chance is then known to 1.5 points where it is 95 %.
 DRAWS = 200
 # Answers a doc, of the baseline and of the run, for which a sampled comparison is planned.
-ANSWERS = ((1, 1), (2, 2), (4, 4), (16, 16), (1, 4), (1, 16))
+_ANSWERS = ((1, 1), (2, 2), (4, 4), (16, 16), (1, 4), (1, 16))
 # Margins that are tried: steps of a tenth of a point, up to 30 points.
 _STEP, _STEPS = 0.001, 300
 
@@ -189,7 +189,9 @@ def plan_tasks(
     drops = [planned.expected for planned in tasks]
     mean = stats.mean_drop(drops, stats.weigh_tasks(drops, weighting))
     caps = compute_task_caps(
-        [TaskPair(task.task, task.expected, task.margin, cap=task.cap) for task in tasks], margin, cap
+        [TaskPair(task.task, measured_drop=task.expected, margin=task.margin, cap=task.cap) for task in tasks],
+        margin,
+        cap,
     )
     planned = tuple(
         TaskPlan(task, chance_within(task.expected, limit), _task_chances(task, task.margin or margin, len(tasks)))
@@ -207,7 +209,7 @@ def plan_answers(
     weighting: Weighting = "precision",
     draws: int = DRAWS,
 ) -> tuple[SampledChance, ...]:
-    """Plan a comparison of sampled answers, for each pair of `ANSWERS`.
+    """Plan a comparison of sampled answers, for each pair of `_ANSWERS`.
 
     The mean of k answers varies like k runs that are averaged, so both are planned alike (`stats.sampled_flips`).
 
@@ -218,7 +220,7 @@ def plan_answers(
     copies = _Copies(tasks, margin, cap, weighting, draws)
     return tuple(
         SampledChance(baseline_answers, answers, copies.average(answers, baseline_answers).count_ships())
-        for baseline_answers, answers in ANSWERS
+        for baseline_answers, answers in _ANSWERS
     )
 
 
@@ -266,7 +268,7 @@ class _Copies:
 
         from meta_eval.judge.decide import decide_outcome
 
-        rng, failed = np.random.default_rng(SEED), 0
+        rng, failed = np.random.default_rng(_SEED), 0
         for _ in range(self.draws):
             drops = [_draw_copy(planned, rng) for planned in self.tasks]
             failed += decide_outcome(drops, self.margin, cap=self.cap, weighting=self.weighting).outcome != "SHIP"
@@ -294,7 +296,7 @@ def _draw_copy(planned: PlannedTask, rng: np.random.Generator) -> TaskPair:
         )
     else:
         drop = _draw_drop(planned.expected, rng)
-    return TaskPair(planned.task, drop, planned.margin, cap=planned.cap, subtasks=subtasks)
+    return TaskPair(planned.task, measured_drop=drop, margin=planned.margin, cap=planned.cap, subtasks=subtasks)
 
 
 def _draw_drop(expected: Drop, rng: np.random.Generator) -> Drop:

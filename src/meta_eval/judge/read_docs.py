@@ -16,7 +16,6 @@ from typing import NamedTuple
 from meta_eval import stats
 from meta_eval.base.thresholds import ALPHA
 from meta_eval.harness.doc_results import DocResult
-from meta_eval.harness.scores import ScoredRun
 from meta_eval.judge.alarm_kinds import is_unextracted
 from meta_eval.judge.doc_pairs import Clusters, Lack, LackingAnswers, RunPair, pair_scores
 from meta_eval.judge.pair import TaskPair
@@ -48,9 +47,10 @@ def list_lacking(pair: RunPair, metric_key: str, clusters: Clusters) -> tuple[La
         return ()
     places, labels = scores.candidate.doc_indices, scores.candidate.labels
     filter_name = metric_key.partition(",")[2]
+    chosen = [[[docs[place] for place in places] for docs in scored.runs] for scored in pair]
     found = []
     for kind in _KINDS:
-        before, after = (_list_shares(scored, places, filter_name, kind) for scored in pair)
+        before, after = (_list_shares(runs, filter_name, kind) for runs in chosen)
         if before is None or after is None or (not any(before) and not any(after)):
             continue
         names = clusters([pair.candidate.docs[place] for place in places])
@@ -133,21 +133,22 @@ def describe_read_drop(pair: TaskPair, kinds: Sequence[LackingAnswers], read: st
 
 
 def _has_other_limit(pair: TaskPair) -> bool:
-    sides = (pair.baseline_runs[:1], pair.candidate_runs[:1])
-    limits = {run.provenance.decoding.get("max_gen_toks") for runs in sides for run in runs}
-    return len(limits) > 1
+    # What a pack recorded was asked with the settings of the pack, as is the run: else that is an alarm of its own.
+    read = pair.read
+    runs = (*read.baseline_runs[:1], *read.candidate_runs[:1]) if read and not read.of_pack else ()
+    return len({run.provenance.decoding.get("max_gen_toks") for run in runs}) > 1
 
 
 # Of several answers to a doc, so many must lack something for the doc to be left out.
 _HALF = 0.5
 
 
-def _list_shares(scored: ScoredRun, places: Sequence[int], filter_name: str, kind: Lack) -> tuple[float, ...] | None:
+def _list_shares(of_runs: Sequence[Sequence[DocResult]], filter_name: str, kind: Lack) -> tuple[float, ...] | None:
     """Of each doc the share of answers of a kind, over all runs; None where that is known of no doc, or for cut answers
     not of every doc."""
-    runs = [_mark_docs([docs[place] for place in places], filter_name, kind) for docs in scored.runs]
+    runs = [_mark_docs(docs, filter_name, kind) for docs in of_runs]
     unknown = sum(marks.count(None) for marks in runs)
-    if unknown and (kind == "cut" or unknown == len(runs) * len(places)):
+    if unknown and (kind == "cut" or unknown == sum(map(len, runs))):
         return None
     if len(runs) == 1:
         return tuple(mark or 0.0 for mark in runs[0])
@@ -156,16 +157,14 @@ def _list_shares(scored: ScoredRun, places: Sequence[int], filter_name: str, kin
 
 def _mark_docs(docs: Sequence[DocResult], filter_name: str, kind: Lack) -> list[float | None]:
     """The share of each doc's answers that are of a kind; None if that is unknown."""
-    empty = [doc.answer_empty and not doc.is_cut_thinking for doc in docs]
+    empty = [1.0 if doc.answer_empty and not doc.is_cut_thinking else 0.0 for doc in docs]
     if kind == "empty":
-        return list(map(float, empty))
-    if kind == "cut":
-        shares = [doc.cut_share for doc in docs]
-    else:
-        shares = [
-            None if unread is None else float(unread) for unread in (is_unextracted(doc, filter_name) for doc in docs)
-        ]
-    return [0.0 if is_empty else share for is_empty, share in zip(empty, shares, strict=True)]
+        return list(empty)
+    shares = [doc.cut_share for doc in docs] if kind == "cut" else [is_unextracted(doc, filter_name) for doc in docs]
+    return [
+        0.0 if is_empty else share if share is None else float(share)
+        for is_empty, share in zip(empty, shares, strict=True)
+    ]
 
 
 def _points(share: float) -> str:

@@ -6,7 +6,6 @@ has the alarms of both runs together.
 
 from __future__ import annotations
 
-import filecmp
 import math
 import re
 from collections import Counter
@@ -29,7 +28,7 @@ from meta_eval.base.thresholds import (
     NAMED,
 )
 from meta_eval.harness.doc_results import DocResult
-from meta_eval.harness.lm_eval_run import Run, TaskRun
+from meta_eval.harness.lm_eval_run import Run, TaskRun, is_same_run
 from meta_eval.harness.provenance import AnswerOrigins, Provenance, count_names
 from meta_eval.harness.scores import ScoredRun
 from meta_eval.judge.alarm_kinds import AlarmOccurrence, DocsAbove, RaisedAlarm
@@ -42,13 +41,13 @@ from meta_eval.pack.prompt_lengths import find_tokenizer
 
 def find_alarms(
     task: str, result: TaskRun | None, scored: ScoredRun, run: int, metric_key: str, *,
-    beside: ScoredRun | None, expected: float | None, is_candidate: bool = True,
+    beside: ScoredRun | None, expected: float | None, is_candidate: bool = True, of_pack: bool = False,
 ) -> Iterator[RaisedAlarm]:  # fmt: skip
     """Find what is wrong with a run of a task.
 
     Args:
         task: Its name.
-        result: The run; None for recorded answers, of which nothing but the docs is known.
+        result: The run; None for recorded verdicts, of which nothing but the docs is known.
         scored: All runs of the model.
         run: The index of the run.
         metric_key: The ``metric,filter`` of single verdicts.
@@ -56,6 +55,7 @@ def find_alarms(
             with ``beside`` take off the share of its docs.
         expected: The score of a baseline, or the published one; None if neither is known.
         is_candidate: Whether the run is the candidate's.
+        of_pack: Whether it is what the pack recorded: what the pack asks is what it was asked.
     """
     docs = scored.runs[run]
     if not docs:
@@ -64,12 +64,13 @@ def find_alarms(
     if result is not None:
         yield from find_task_origins(task, result.provenance.origins)
         yield from _find_other_format(task, result, scored, run, metric_key)
-        yield from _find_unjudged_answers(task, result, docs, filter_name)
+        if not of_pack:
+            yield from _find_unjudged_answers(task, result, docs, filter_name)
     for kind, rule in list_doc_rules():
-        if result is None and kind in INVALID:  # what was recorded is no run of the pack
+        if of_pack and kind in INVALID:
             continue
-        count, known = _count(docs, rule, filter_name)
-        others, of = _count(beside.docs, rule, filter_name) if beside and rule.beside else (0, 0)
+        count, known = _count(scored, run, rule, filter_name)
+        others, of = _count(beside, 0, rule, filter_name) if beside and rule.beside else (0, 0)
         if rule.of_candidate and (not is_candidate or (rule.beside and not of)):
             continue
         of = of or 1
@@ -83,16 +84,22 @@ def find_alarms(
     if bad := sum(doc.has_bad_likelihood for doc in docs):
         yield "likelihoods", AlarmOccurrence(task, None, bad, len(docs), veto=bad >= ALARM_BAD_LIKELIHOOD * len(docs))
     yield from _find_low_score(task, scored, run, metric_key, expected)
-    hit, _ = _count(docs, OF_DOCS["limit"], filter_name)
+    hit, _ = _count(scored, run, OF_DOCS["limit"], filter_name)
     unknown = sum(doc.limit_hit is None and not doc.is_cut_thinking and doc.answer_tail != "" for doc in docs)
     if unknown and hit <= ALARM_LIMIT_HIT * len(docs) < hit + unknown:
         yield "cut unknown", AlarmOccurrence(task, None, unknown, len(docs), veto=False)
 
 
-def _count(docs: Sequence[DocResult], rule: DocsAbove, filter_name: str) -> tuple[int, int]:
-    """The docs with a fault, and those of which it is known."""
-    marks = [rule.has(doc, filter_name) for doc in docs]
-    return sum(map(bool, marks)), len(marks) - marks.count(None)
+def _count(scored: ScoredRun, run: int, rule: DocsAbove, filter_name: str) -> tuple[int, int]:
+    """The docs of a run with a fault, and those of which it is known; each side is asked for its own alarms and beside
+    the other's."""
+    key = run, rule, filter_name
+    if rule.metric is not None and rule.metric not in scored.list_metrics(run):
+        return 0, len(scored.runs[run])
+    if key not in scored.counted:
+        marks = [rule.has(doc, filter_name) for doc in scored.runs[run]]
+        scored.counted[key] = sum(map(bool, marks)), len(marks) - marks.count(None)
+    return scored.counted[key]
 
 
 def count_changed_prompts(docs: Sequence[DocResult]) -> int:
@@ -111,26 +118,14 @@ def find_faults(run: Run, side: str | None = None) -> list[RaisedAlarm]:
 
 
 def find_same_run(baseline: Run, candidate: Run) -> list[RaisedAlarm]:
-    """Raise an alarm if both sides are one run: one file, or a copy. Results of two runs differ in their times.
-
-    A file of another harness may hold several runs, of other models or times.
-    """
+    """Raise an alarm if both sides are one run: one file, or a copy."""
     for task in sorted(baseline.tasks.keys() & candidate.tasks.keys()):
         sides = [run.tasks[task] for run in (baseline, candidate)]
-        pairs = [[side.provenance.results_file for side in sides], [side.samples_file for side in sides]]
-        a, b = ((side.provenance.model, side.time) for side in sides)
-        if a == b and pairs[0] != [None, None] and all(map(_are_same, pairs)):
-            names = ["/".join(file.absolute().parts[-3:-1]) for file in pairs[0] if file]
+        if is_same_run(*sides):
+            files = [side.provenance.results_file for side in sides]
+            names = ["/".join(file.parent.resolve().parts[-2:]) for file in files if file]
             return [("same run", AlarmOccurrence(None, note=" and ".join(names)))]
     return []
-
-
-def _are_same(files: Sequence[Path | None]) -> bool:
-    a, b = files
-    if a is None or b is None or a == b:
-        return a == b
-    # What is read of the hub is no file here.
-    return a.is_file() and b.is_file() and filecmp.cmp(a, b, shallow=False)
 
 
 def identify_answers(run: Run) -> int | None:
@@ -179,9 +174,9 @@ def _find_unjudged_answers(task: str, result: TaskRun, docs: Sequence[DocResult]
     """Raise an alarm if a filter takes one of several answers to a doc. A vote takes all of them."""
     if name in result.provenance.grader.voting or "maj" in name.lower():
         return
-    answers = [(doc.filter_results.get(name), len(doc.cuts)) for doc in docs]
+    answers = [(doc.filter_results.get(name), len(doc.cuts)) for doc in docs if len(doc.cuts) > 1]
     counts = [count for answer, count in answers if answer and answer.answers_given == 1 and not answer.verdict_of_each]
-    if max(counts, default=1) > 1:
+    if counts:
         yield "one of several", AlarmOccurrence(task, note=f"{name} judges 1 of {max(counts)} answers", veto=False)
 
 
@@ -263,7 +258,8 @@ def find_task_origins(task: str, origins: AnswerOrigins) -> Iterator[RaisedOrigi
         note = f"all name {name}, and {origins.asked} was requested"
         yield "models", AlarmOccurrence(task, None, total, total, note, veto=False)
     if len(origins.endpoints) > 1:
-        yield "endpoints", AlarmOccurrence(task, note=_count_deployments(origins))
+        named = {" and ".join(addresses): count for addresses, count in origins.endpoints.items()}
+        yield "endpoints", AlarmOccurrence(task, note=count_names(named))
 
 
 def find_run_origins(run: Run, side: str | None = None) -> Iterator[RaisedOrigin]:
@@ -292,10 +288,6 @@ def find_run_origins(run: Run, side: str | None = None) -> Iterator[RaisedOrigin
         yield "endpoints", AlarmOccurrence(None, side, note=note, veto=False)
 
 
-def _count_deployments(origins: AnswerOrigins) -> str:
-    return count_names({" and ".join(addresses): count for addresses, count in origins.endpoints.items()})
-
-
 def _list_tasks(tasks: dict[str, list[str]]) -> str:
     return "; ".join(f"{name} ({join_names(list(dict.fromkeys(some)), NAMED)})" for name, some in tasks.items())
 
@@ -303,8 +295,8 @@ def _list_tasks(tasks: dict[str, list[str]]) -> str:
 def find_two_bos(run: TaskRun) -> AlarmOccurrence | None:
     """Find the prompts of a run that reached the model with two BOS tokens; None if there are none."""
     added = _explain_added_bos(run.provenance)
-    brought = Counter(doc.leading_bos for doc in run.docs if _count_bos(doc.leading_bos) + bool(added) > 1)
-    brought.pop("", None)
+    brought = Counter(doc.leading_bos for doc in run.docs if doc.leading_bos)
+    brought = Counter({texts: count for texts, count in brought.items() if _count_bos(texts) + bool(added) > 1})
     if not brought:
         return None
     texts, count = brought.most_common(1)[0][0], sum(brought.values())

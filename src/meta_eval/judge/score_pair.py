@@ -12,10 +12,12 @@ from meta_eval import stats
 from meta_eval.harness.lm_eval_run import TaskRun
 from meta_eval.harness.output_index import has_packed_samples
 from meta_eval.harness.results_file import Aggregate
-from meta_eval.judge.alarm_kinds import AlarmOccurrence
-from meta_eval.judge.decision import RUN_A, TaskDecision
+from meta_eval.judge.alarm_kinds import AlarmOccurrence, RaisedAlarm
+from meta_eval.judge.decision import RUN_A, SIDES, TaskDecision
 from meta_eval.judge.gate import GateTask
-from meta_eval.judge.pair import TaskPair
+from meta_eval.judge.grader_change import describe_grader_differences
+from meta_eval.judge.pair import TaskPair, TaskSides
+from meta_eval.judge.run_differences import describe_differences
 
 _NOTE = "scores alone are compared, docs are not paired, and prompts and answers are not checked"
 
@@ -44,31 +46,38 @@ def _list_common(baseline: TaskRun, candidate: TaskRun) -> Iterator[tuple[str, A
             yield key, first, second, docs
 
 
-def pair_scores_alone(baseline: TaskRun, candidate: TaskRun, rule: GateTask) -> TaskPair:
-    """Measure the drop between the scores of a task.
+def pair_scores_alone(read: TaskSides, rule: GateTask) -> TaskPair:
+    """Measure the drop between the scores of the newest runs of a task.
 
     Args:
-        baseline: Its newest run in A.
-        candidate: Its newest run in B.
+        read: The task as it was read.
         rule: The rule of the gate.
     """
+    baseline, candidate = read.baseline_runs[0], read.candidate_runs[0]
     key, first, second, docs = next(_list_common(baseline, candidate))
     variance = sum(_variance(score, docs) for score in (first, second))
     drop = stats.score_drop(first.value, second.value, variance, docs)
     drop = drop.invert() if key.partition(",")[0] in candidate.lower_is_better else drop
-    name = baseline.task
+    name = read.name
     # Without the answers nobody knows whether any was read.
     nothing = ["no answer of either is right"] if first.value == second.value == 0 else []
-    figures = TaskDecision(name, docs=docs, metric=key, baseline_label=RUN_A)
+    alarms: list[RaisedAlarm] = [
+        ("no samples", AlarmOccurrence(name, note="; ".join([_NOTE, *nothing]), veto=bool(nothing)))
+    ]
+    # What the results files say of shots and settings is compared all the same.
+    a, b = baseline.provenance, candidate.provenance
+    if differences := describe_differences(a, b, ()):
+        alarms.append(("unlike", AlarmOccurrence(name, note=differences)))
+    if graders := [*describe_grader_differences(a.grader, b.grader, key, SIDES)]:
+        alarms.append(("grader", AlarmOccurrence(name, note="; ".join(graders), veto=False)))
     return TaskPair(
         name,
         measured_drop=drop,
         margin=rule.margin_fraction,
         cap=rule.cap_fraction,
-        figures=figures,
-        alarms=(("no samples", AlarmOccurrence(name, note="; ".join([_NOTE, *nothing]), veto=bool(nothing))),),
-        candidate_runs=(candidate,),
-        baseline_runs=(baseline,),
+        read=read,
+        alarms=tuple(alarms),
+        figures=TaskDecision(name, docs=docs, metric=key, baseline_label=RUN_A),
     )
 
 

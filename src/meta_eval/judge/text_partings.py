@@ -28,7 +28,7 @@ from meta_eval.judge.token_table import Forced
 from meta_eval.stats import Interval, score_interval, wilson_interval
 from meta_eval.stats.first_divergence import FirstDivergence, measure_divergence, median_interval
 
-Kind = Literal["near tie", "change", "not measured"]
+_Kind = Literal["near tie", "change", "not measured"]
 Tokenise = Callable[[str], Sequence[int]]
 
 
@@ -84,7 +84,7 @@ class Parting:
     at: int
     """The place, from 1: in tokens, or in characters without a tokenizer."""
 
-    kind: Kind
+    kind: _Kind
     """See this module."""
 
     before: tuple[int, ...]
@@ -172,7 +172,7 @@ class TextComparison:
     """Why."""
 
 
-def compare_texts(
+def compare_greedy_texts(
     pairs: Sequence[TextPair],
     vocabulary: TextVocabulary | None = None,
     tables: Iterable[Mapping[str, Forced]] = (),

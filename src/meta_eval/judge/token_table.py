@@ -25,16 +25,16 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-SCHEMA_VERSION = 1
+TABLE_SCHEMA = 1
 
 # Rows per batch when reading or writing: some MiB of arrays.
-BATCH = 256
+ROWS_AT_ONCE = 256
 
 # The metadata key of the header.
 _KEY = b"meta_eval"
 
 # The columns of a table by name, in order, and their types in arrow's words; a list of lists has two stars.
-Schema = Mapping[str, str]
+TableSchema = Mapping[str, str]
 
 # Columns that may be empty.
 _MAY_BE_NULL = ("subtask", "top_k_ids", "top_k_logprobs")
@@ -99,7 +99,7 @@ class Header:
     tokens: int = 0
     """Number of tokens of all answers, set on writing."""
 
-    schema_version: int = SCHEMA_VERSION
+    schema_version: int = TABLE_SCHEMA
     """The version of the table's format."""
 
 
@@ -108,7 +108,7 @@ def make_damage_error(what: str) -> TokensError:
     return TokensError(what, hint="Make the table again: it is damaged")
 
 
-def write_table(path: Path, header: Header, schema: Schema, rows: Iterable[dict[str, Any]], count: str) -> Header:
+def write_table(path: Path, header: Header, schema: TableSchema, rows: Iterable[dict[str, Any]], count: str) -> Header:
     """Write a table, whole or not at all. Return its header with ``rows``, and with ``tokens`` as the total length of a
     column.
 
@@ -123,7 +123,7 @@ def write_table(path: Path, header: Header, schema: Schema, rows: Iterable[dict[
         out = cast("BinaryIO", cast("Any", text).buffer)
         with pq.ParquetWriter(out, arrow, compression="zstd") as writer:
             left = iter(rows)
-            while some := list(islice(left, BATCH)):
+            while some := list(islice(left, ROWS_AT_ONCE)):
                 number += len(some)
                 tokens += sum(len(row[count]) for row in some)
                 writer.write_batch(pa.RecordBatch.from_pylist(some, schema=arrow))
@@ -132,7 +132,7 @@ def write_table(path: Path, header: Header, schema: Schema, rows: Iterable[dict[
     return done
 
 
-def read_header(path: Path, schema: Schema) -> Header:
+def read_header(path: Path, schema: TableSchema) -> Header:
     """Read the header of a table, and check version and columns.
 
     Raises:
@@ -154,14 +154,14 @@ def read_header(path: Path, schema: Schema) -> Header:
     try:
         values = parse_json(words or b"")
         version = values["schema_version"]
-        if version == SCHEMA_VERSION:
+        if version == TABLE_SCHEMA:
             names = {attribute.name for attribute in fields(Header)}
             header = Header(**{name: value for name, value in values.items() if name in names})
     except (ValueError, TypeError, KeyError):
         raise TokensError("is not a table of tokens", where=str(path), hint=hint) from None
-    if version != SCHEMA_VERSION:
+    if version != TABLE_SCHEMA:
         raise TokensError(
-            f"has version {version!r:.40}, and this meta-eval reads {SCHEMA_VERSION}",
+            f"has version {version!r:.40}, and this meta-eval reads {TABLE_SCHEMA}",
             where=str(path), hint="Read it with the meta-eval that wrote it, or make it again",
         )  # fmt: skip
     if not _is_header(header):
@@ -199,7 +199,7 @@ def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def read_batches(path: Path, schema: Schema, size: int) -> Iterator[list[dict[str, Any]]]:
+def read_batches(path: Path, schema: TableSchema, size: int) -> Iterator[list[dict[str, Any]]]:
     """Read the rows of a table in batches, with lists as arrays.
 
     Raises:
@@ -217,7 +217,12 @@ def read_batches(path: Path, schema: Schema, size: int) -> Iterator[list[dict[st
                     empty = [name for name, column in columns.items() if column.null_count and name not in _MAY_BE_NULL]
                     if empty:
                         raise make_damage_error(f"{empty[0]} is empty")
-                    values = [_list_values(column, schema[name]) for name, column in columns.items()]
+                    values = [
+                        [_make_array(scalar, schema[name]) for scalar in column]
+                        if "*" in schema[name]
+                        else column.to_pylist()
+                        for name, column in columns.items()
+                    ]
                     rows = [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]
                     for row in rows:
                         _refuse_second(tuple(row[name] for name in keys), seen)
@@ -230,10 +235,6 @@ def _refuse_second(key: tuple[Any, ...], seen: set[tuple[Any, ...]]) -> None:
     if key in seen:
         raise make_damage_error(f"has {'/'.join(map(str, key))} twice")
     seen.add(key)
-
-
-def _list_values(column: pa.Array, word: str) -> list[Any]:
-    return [_make_array(scalar, word) for scalar in column] if "*" in word else list(column.to_pylist())
 
 
 def _make_array(scalar: Any, word: str) -> Any:
@@ -249,7 +250,7 @@ def _make_array(scalar: Any, word: str) -> Any:
     return values.to_numpy(zero_copy_only=True).reshape(shape)  # (nulls within raise ArrowInvalid)
 
 
-def _arrow(schema: Schema) -> pa.Schema:
+def _arrow(schema: TableSchema) -> pa.Schema:
     import pyarrow as pa
 
     def of(name: str, word: str) -> pa.Field:
@@ -358,7 +359,7 @@ class Tokens:
     def __iter__(self) -> Iterator[Forced]:
         return chain.from_iterable(self.read_batches())
 
-    def read_batches(self, size: int = BATCH) -> Iterator[list[Forced]]:
+    def read_batches(self, size: int = ROWS_AT_ONCE) -> Iterator[list[Forced]]:
         """Read the answers in batches.
 
         Raises:
@@ -448,7 +449,7 @@ def read_choices(path: Path) -> tuple[Header, list[Choices]]:
     """
     header = read_header(path, _CHOICES)
     docs = []
-    for row in chain.from_iterable(read_batches(path, _CHOICES, BATCH)):
+    for row in chain.from_iterable(read_batches(path, _CHOICES, ROWS_AT_ONCE)):
         logprobs, recorded = np.asarray(row["logprobs"], np.float32), np.asarray(row["recorded"], np.float32)
         if not len(logprobs) == len(recorded) > row["best"] >= 0 or not np.isfinite([*logprobs, *recorded]).all():
             with locating(f"{path}, {row['task']}/{row['doc']}"):
@@ -457,12 +458,12 @@ def read_choices(path: Path) -> tuple[Header, list[Choices]]:
     return header, docs
 
 
-_SCHEMA: Schema = {
+_SCHEMA: TableSchema = {
     "task": "string", "subtask": "string", "doc": "int64", "request_sha256": "string", "prompt_tokens": "int32",
     "truncated": "bool", "token_ids": "int32*", "logprobs": "float32*", "ranks": "int32*", "top_ids": "int32*",
     "top_logprobs": "float32*", "top_k_ids": "int32**", "top_k_logprobs": "float32**",
 }  # fmt: skip
-_CHOICES: Schema = {
+_CHOICES: TableSchema = {
     "task": "string", "doc": "int64", "request_sha256": "string", "logprobs": "float32*", "recorded": "float32*",
     "best": "int32",
 }  # fmt: skip

@@ -10,17 +10,21 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cache, partial
 from io import TextIOWrapper
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from pydantic import TypeAdapter
 
+from meta_eval.base.display import name_path
 from meta_eval.base.errors import DataError, PackError, locating
 from meta_eval.base.hashing import hash_file, hash_pieces, hash_text
 from meta_eval.base.inputs import describe_error, open_regular, read_table
+from meta_eval.base.ownership import was_edited
+from meta_eval.base.pack_names import COPIED_SUFFIX
+from meta_eval.harness.choice import Choice, Groups
 from meta_eval.harness.doc_results import (
     FIGURES,
     MAX_SAMPLE_BYTES,
@@ -28,11 +32,14 @@ from meta_eval.harness.doc_results import (
     ResultsError,
     read_value,
 )
-from meta_eval.harness.provenance import find_installed_lm_eval
+from meta_eval.harness.lm_eval_run import Run, TaskRun
+from meta_eval.harness.provenance import GraderFacts, Provenance, find_installed_lm_eval, read_decoding
+from meta_eval.harness.results_file import as_mapping
 from meta_eval.harness.sample_parser import read_filter_results
-from meta_eval.pack.manifest import BaselineEntry, Manifest, TaskEntry
+from meta_eval.pack.manifest import BaselineEntry, Manifest, TaskEntry, read_manifest
 from meta_eval.pack.pack_options import make_verify_command
 from meta_eval.pack.records.log_entries import LogEntry
+from meta_eval.pack.templates.template_folder import FolderReader, merge_includes
 
 
 def read_baseline_run(pack: Path, entry: BaselineEntry) -> tuple[list[DocResult], dict[int, dict[int, list[Any]]]]:
@@ -69,34 +76,30 @@ def _restore_doc(row: Mapping[str, Any], metrics: Mapping[str, Any]) -> DocResul
         )  # fmt: skip
 
 
+# How the name of the folder that verify writes ends.
+_VERIFIED = ".verify"
+
 # Why a task of lm-eval's own has no baseline.
 NOTHING_RECORDED = (
     "nobody has answered it yet, so there is nothing to verify: run two models and compare them, or name a run in "
     "baseline and prepare again"
 )
 
-# The docs of each run.
-Runs = tuple[tuple[DocResult, ...], ...]
-
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """The baseline of a pack's tasks."""
+    """The baseline of a pack's tasks: what was recorded, as runs."""
 
-    regraded: Mapping[str, Runs]
-    """Runs by task: of each the docs with a recorded answer, in the order of doc ids. Each has doc id, question hash,
-    subtask and cluster, and the extractions and metrics of its answers. Several runs only if ``baseline:`` names
-    several."""
+    graded: Run
+    """The recorded answers as the pack grades them. Each task has the docs with a recorded answer, in the order of doc
+    ids, with the extractions and metrics of their answers. Several runs only if ``baseline:`` names several."""
 
-    missing_reasons: Mapping[str, str]
+    missing_reasons: Mapping[str, str] = field(default_factory=dict)
     """The other tasks of the pack, each with a reason (a clause)."""
 
-    as_recorded: Mapping[str, Runs] = field(default_factory=dict)
-    """For tasks with records in ``baseline:``, their docs with the recorded metrics. ``regraded`` then also come from
-    these records."""
-
-    lm_eval: Mapping[str, str | None] = field(default_factory=dict)
-    """By task the version of lm-eval that graded it; None if unknown."""
+    recorded: Run = field(default_factory=Run)
+    """Tasks with records in ``baseline:``, with the metrics that were recorded. ``graded`` is then of these records,
+    too."""
 
     stale: frozenset[str] = frozenset()
     """Those of the other tasks whose baseline `verify` can make."""
@@ -105,7 +108,7 @@ class Baseline:
 def find_verify_folder(pack: Path, *, regraded: bool = False) -> Path:
     """The folder that verify writes, next to the pack. The pack itself never changes."""
     real = Path(os.path.realpath(pack))  # unlike Path.resolve it accepts circular links
-    return real.parent / f"{real.name}.{'regrade' if regraded else 'verify'}"
+    return real.parent / f"{real.name}{'.regrade' if regraded else _VERIFIED}"
 
 
 def find_baseline_file(pack: Path, task: str, run: BaselineEntry | None = None) -> Path:
@@ -129,22 +132,22 @@ def read_baseline(pack: Path, manifest: Manifest, *, lm_eval: str | None = None)
         lm_eval: The version of lm-eval that must have graded them; None for any.
     """
     keys = compute_grading_fingerprints(pack, manifest)
-    docs: dict[str, Runs] = {}
+    graded: dict[str, tuple[TaskRun, ...]] = {}
     missing: dict[str, str] = {}
-    recorded: dict[str, Runs] = {}
-    versions: dict[str, str | None] = {}
+    recorded: dict[str, tuple[TaskRun, ...]] = {}
     stale: set[str] = set()
     for task, entry in manifest.tasks.items():
         if not entry.has_recorded_answers:
             missing[task] = NOTHING_RECORDED
             continue
-        runs: list[tuple[DocResult, ...]] = []
+        runs: list[TaskRun] = []
         whole = True
         for run in entry.baseline or (None,):
             key = keys[task] if run is None else compute_baseline_run_fingerprint(keys[task], manifest, run)
+            path = find_baseline_file(pack, task, run)
             try:
-                graded, versions[task] = _read_file(find_baseline_file(pack, task, run), key, entry, lm_eval)
-                runs.append(graded)
+                docs, version = _read_file(path, find_verify_folder(pack), key, entry, lm_eval)
+                runs.append(_make_task_run(task, entry, run, docs, path, version))
             except _NoBaselineError as error:
                 again = make_verify_command(str(pack), of_sample=entry.invented, allow_code=error.runs_code)
                 missing[task] = f"{error}: run `{again}`" if error.is_stale or error.runs_code else str(error)
@@ -152,24 +155,99 @@ def read_baseline(pack: Path, manifest: Manifest, *, lm_eval: str | None = None)
                 whole &= error.from_verify
         # A run that verify could not grade leaves the others; a file that is missing or stale does not.
         if runs and whole:
-            docs[task] = tuple(runs)
+            graded[task] = _keep_common_docs(runs)
             missing.pop(task, None)
             stale.discard(task)
-        if entry.baseline:
-            recorded[task] = tuple(
-                tuple(doc for doc in read_baseline_run(pack, run)[0] if doc.filter_results) for run in entry.baseline
-            )
-    return Baseline(docs, missing, recorded, versions, frozenset(stale))
+        as_recorded = [
+            _make_task_run(task, entry, run, [doc for doc in docs if doc.filter_results], pack / run.file, None)
+            for run in entry.baseline
+            for docs in [read_baseline_run(pack, run)[0]]
+        ]
+        if known := [run for run in as_recorded if run.docs]:
+            recorded[task] = _keep_common_docs(known)
+    return Baseline(_make_run(graded), missing, _make_run(recorded), frozenset(stale))
 
 
-def _read_file(path: Path, key: str, entry: TaskEntry, lm_eval: str | None) -> tuple[tuple[DocResult, ...], str | None]:
+def read_verified(folder: Path, choice: Choice, groups: Groups) -> Run | None:
+    """The recorded answers of a pack from the folder that verify wrote, as a run; None of another folder.
+
+    Args:
+        folder: The folder, beside its pack.
+        choice: The tasks to read.
+        groups: Groups that the choice may name, besides those of the pack.
+
+    Raises:
+        UserError: The pack cannot be read, or no chosen task has an answer that verify graded.
+    """
+    if folder.suffix != _VERIFIED or not (folder / "baseline").is_dir():
+        return None
+    pack = folder.with_suffix("")
+    manifest = read_manifest(pack)
+    baseline = read_baseline(pack, manifest)
+    run, reading = baseline.graded, FolderReader(pack)
+    names = choice.of(run.tasks, {**groups, **manifest.groups})
+    notes = tuple(f"{name}: {reason}" for name, reason in baseline.missing_reasons.items())
+    if not run.tasks:
+        what, _, again = next(iter(notes), "there is no task").partition(": run ")
+        raise ResultsError(what, where=str(folder), hint=f"Run {again or '`meta-eval prepare` again'}")
+    tasks = {}
+    for name in names:
+        entry, task = manifest.tasks[name], run.tasks[name]
+        asked = as_mapping(merge_includes(reading, PurePosixPath(entry.template), ())[0].get("generation_kwargs"))
+        docs = manifest.files[entry.docs_file].sha256 if entry.docs_file else None
+        decoding = read_decoding(asked, has_default=True)
+        tasks[name] = replace(task, provenance=replace(task.provenance, docs_sha256=docs, decoding=decoding))
+    return replace(
+        run, tasks=tasks, notes=notes, repeats={name: run.repeats[name] for name in names if name in run.repeats},
+        left_out=tuple(name for name in run.tasks if name not in tasks), known_groups=manifest.groups,
+    )  # fmt: skip
+
+
+def _make_run(tasks: Mapping[str, Sequence[TaskRun]]) -> Run:
+    repeats = {name: tuple(runs[1:]) for name, runs in tasks.items() if runs[1:]}
+    return Run({name: tasks[name][0] for name in sorted(tasks)}, repeats=repeats)
+
+
+def _make_task_run(
+    task: str, entry: TaskEntry, run: BaselineEntry | None, docs: Sequence[DocResult], path: Path, lm_eval: str | None
+) -> TaskRun:
+    """The recorded answers to a task's docs, as a run of the pack. What it was asked are the prompts of the pack, as
+    they stand: whether a chat template or a system instruction is in them nobody needs to know."""
+    provenance = Provenance(
+        results_file=path, model=run.model if run else entry.model or entry.dataset_id, lm_eval=lm_eval,
+        chat_template=None, system_instruction=None, dataset_revision=entry.dataset_revision,
+        docs_of_task=entry.docs, docs_run=len(docs), grader=GraderFacts(lm_eval=lm_eval),
+    )  # fmt: skip
+    numbers = sorted(entry.reference_scores, key=lambda number: not number.same_settings)
+    return TaskRun(
+        task, docs=tuple(docs), filters=entry.filters, provenance=provenance, is_chat=entry.asked_as == "chat",
+        published_metrics=tuple(dict.fromkeys(number.metric for number in numbers)),
+        primary_metric=entry.primary_metric, is_correct_metric=entry.is_correct_metric,
+    )  # fmt: skip
+
+
+def _keep_common_docs(runs: Sequence[TaskRun]) -> tuple[TaskRun, ...]:
+    """The runs with the docs that all have, in the order of doc ids."""
+    by_number = [{doc.doc_id: doc for doc in run.docs} for run in runs]
+    common = sorted(set.intersection(*map(set, by_number)))
+    return tuple(
+        replace(run, docs=tuple(docs[number] for number in common)) for run, docs in zip(runs, by_number, strict=True)
+    )
+
+
+def _read_file(
+    path: Path, folder: Path, key: str, entry: TaskEntry, lm_eval: str | None
+) -> tuple[tuple[DocResult, ...], str | None]:
     """Read the docs of a task, and the version of lm-eval that graded them.
 
     Raises:
         _NoBaselineError: There is none, with the reason.
     """
     try:
-        return _read(path, key, lm_eval)
+        docs = _read(path, key, lm_eval)
+        if was_edited(folder, "verify", path.relative_to(folder).as_posix()):
+            raise _NoBaselineError(f"{name_path(path)} was edited after verify wrote it", is_stale=True)
+        return docs
     except FileNotFoundError:
         if not path.parent.is_dir():
             raise _NoBaselineError("verify has not been run on this pack", is_stale=True) from None
@@ -221,12 +299,12 @@ def _make_head(key: str, edited: Sequence[str]) -> dict[str, Any]:
 
 def compute_grading_fingerprints(pack: Path, manifest: Manifest) -> dict[str, str]:
     """Compute for each task a SHA-256 of everything that its verdicts depend on: its docs, and every YAML and module of
-    the pack.
+    the pack, lm-eval's own YAML among them.
 
     Docs are hashed by the manifest, which a pack checks on loading. Other files are hashed as they are on disk, because
     a grader may be edited. Tasks share modules, so each depends on all.
     """
-    names = [name for name in sorted(manifest.files) if name.endswith((".py", ".yaml"))]
+    names = [name for name in sorted(manifest.files) if name.endswith((".py", ".yaml", COPIED_SUFFIX))]
     files = [(name, pack / name) for name in names]
     graders = hash_pieces(f"{name}\n{hash_file(path) if path.is_file() else None}\n" for name, path in files)
     keys = {}
@@ -238,8 +316,8 @@ def compute_grading_fingerprints(pack: Path, manifest: Manifest) -> dict[str, st
 
 
 def _list_fields() -> list[str]:
-    """What is stored of each answer. A file of a meta-eval that knew less is made again."""
-    return [*(field.name for field in fields(DocResult)), *sorted(figure.key for figure in FIGURES)]
+    """What is stored of each answer, and how its texts are hashed. A file of an earlier meta-eval is made again."""
+    return [*(field.name for field in fields(DocResult)), *sorted(figure.key for figure in FIGURES), "length:text"]
 
 
 class _NoBaselineError(Exception):

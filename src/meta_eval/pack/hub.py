@@ -250,7 +250,7 @@ _PATIENCE = 10.0
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 # The card of a dataset.
-CARD = "README.md"
+_CARD = "README.md"
 
 
 @dataclass(frozen=True)
@@ -450,13 +450,13 @@ def _open(client: HubClient, dataset_id: str, revision: str | None) -> _Snapshot
         snapshot = _from_cache(client, api, place, error)
     else:
         snapshot = _Snapshot(client, api, dataset_id, commit, digests)
-    if CARD in snapshot.digests and not snapshot.cached and not _COMMIT.fullmatch(revision or ""):
+    if _CARD in snapshot.digests and not snapshot.cached and not _COMMIT.fullmatch(revision or ""):
         # Request by branch, so that the library's cache stores the branch's commit. Offline use needs that.
         client.ask(
             lambda: api.hf_hub_download(
-                dataset_id, CARD, repo_type="dataset", revision=revision, cache_dir=client.cache_dir
+                dataset_id, _CARD, repo_type="dataset", revision=revision, cache_dir=client.cache_dir
             ),
-            replace(place, file=CARD),
+            replace(place, file=_CARD),
         )
     return snapshot
 

@@ -13,12 +13,13 @@ from pathlib import Path, PurePosixPath
 from meta_eval.base.errors import PackError
 from meta_eval.base.hashing import hash_file
 from meta_eval.base.inputs import POINTER, is_pointer
+from meta_eval.base.ownership import PACK, was_edited
 from meta_eval.base.pack_names import join_names
-from meta_eval.pack.manifest import Manifest
+from meta_eval.pack.manifest import MANIFEST, Manifest
 from meta_eval.pack.punkt import NLTK_DATA
 
 MISSING = "is missing"
-EDITED = "is not the file that prepare wrote: it was edited or is damaged"
+_EDITED = "is not the file that prepare wrote: it was edited or is damaged"
 FOREIGN_TASK = "is not of this pack, and lm_eval takes it for a task"
 FOREIGN_CODE = "is not of this pack, and its modules may import it"
 FOREIGN_DATA = "is not of this pack, and nltk would score with it"
@@ -37,7 +38,7 @@ def find_changes(pack: Path, manifest: Manifest, *, hash_up_to: int | None = Non
     Raises:
         PackError: A folder of the pack cannot be read.
     """
-    changed = {}
+    changed = {MANIFEST: _EDITED} if was_edited(pack, PACK, MANIFEST) else {}
     for name, entry in manifest.files.items():
         path = pack / name
         if name.startswith(f"{NLTK_DATA}/") and not os.path.lexists(pack / NLTK_DATA):
@@ -47,7 +48,7 @@ def find_changes(pack: Path, manifest: Manifest, *, hash_up_to: int | None = Non
         elif path.stat().st_size != entry.bytes or (
             (hash_up_to is None or entry.bytes <= hash_up_to) and hash_file(path) != entry.sha256
         ):
-            changed[name] = f"is {POINTER}" if is_pointer(path) else EDITED
+            changed[name] = f"is {POINTER}" if is_pointer(path) else _EDITED
     with_modules = {PurePosixPath(name).parent for name in manifest.files if name.endswith(".py")}
     for path in _walk(pack):
         name = path.relative_to(pack).as_posix()
@@ -81,11 +82,13 @@ def check_unchanged(pack: Path, manifest: Manifest, *, edited: bool) -> tuple[st
     if changed and not edited:
         listed = "; ".join(f"{name} {what}" for name, what in sorted(changed.items())[:_MOST])
         more = f"; and {len(changed) - _MOST} more" if len(changed) > _MOST else ""
+        keep = "or, to keep your change, add --edited: verify, its baseline and all reports then say so"
+        of_docs = not changed.keys().isdisjoint(entry.docs_file for entry in manifest.tasks.values())
         raise PackError(
             f"was changed after prepare, so it was not run: {listed}{more}",
             where=str(pack),
-            hint="Move these files away and run `meta-eval prepare`; or, to keep your change, "
-            "add --edited: verify, its baseline and all reports then say that the pack was edited",
+            hint="Move these files away and run `meta-eval prepare`; "
+            + ("other docs than the prepared ones are never run, with --edited neither" if of_docs else keep),
         )
     return tuple(sorted(changed))
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from meta_eval.base.display import quoted
 from meta_eval.base.errors import PackError
@@ -18,6 +18,7 @@ from meta_eval.base.inputs import InputError, describe_error, read_text, suggest
 from meta_eval.base.model_errors import Public
 from meta_eval.base.ownership import finish_folder
 from meta_eval.base.pack_names import PackPath, TaskName
+from meta_eval.base.secrets import hide_secrets
 from meta_eval.harness.families import find_family
 from meta_eval.harness.settings import Name, RunSettings
 from meta_eval.pack.backends.base import Backend, UnknownBackendError
@@ -117,7 +118,7 @@ class LengthEntry(_Entry):
 class RecordEntry(_Entry):
     """The recorded run of lm-eval that a task's docs come from."""
 
-    model: str | None
+    model: Annotated[str | None, AfterValidator(hide_secrets)]
     """The model that answered; None for a task of lm-eval without recorded answers."""
 
     time: str | None
@@ -331,7 +332,7 @@ class PreparedFrom(BaseModel):
 
     evals_dataset: Name = Field(
         description="the record that the pack is made from, such as a results folder of lm_eval ([all "
-        "sources](../guides/baseline.md#other-sources)). `lm-eval` takes the tasks of the installed lm-eval"
+        "sources](../guides/baseline.md#sources)). `lm-eval` takes the tasks of the installed lm-eval"
     )
     evals_revision: str | None = Field(
         None,
@@ -386,7 +387,7 @@ class PreparedFrom(BaseModel):
     allow_code: bool = Field(
         False,
         description="prepare tasks whose scoring runs generated programs (human_eval, mbpp), in a "
-        "[sandbox](../method/code_tasks.md)",
+        "[sandbox](../method/grading.md#tasks-that-run-generated-code)",
     )
     cluster: dict[Name, Name] = Field(
         {},
@@ -494,9 +495,9 @@ def read_manifest(pack: Path) -> Manifest:
     finish_folder(pack)
     if not os.path.lexists(path):
         what = "is not a pack: it has no manifest.json"
-        if not os.path.lexists(pack):
+        if not os.path.lexists(pack) or not pack.exists():
             what = f"there is no such folder{suggest_path(pack)}"
-        elif pack.is_file():
+        elif not pack.is_dir():
             what = "is a file, and a pack is a folder such as work_dir"
             if pack.suffix in (".yaml", ".yml"):
                 hint = f"Name a configuration with --config {shlex.quote(str(pack))}"

@@ -11,7 +11,7 @@ from meta_eval.base.errors import DataError, TemplateError, UserError, locating
 from meta_eval.base.hashing import hash_bytes
 from meta_eval.base.inputs import read_text
 from meta_eval.base.logs import log
-from meta_eval.base.ownership import check_folder, replace_folder
+from meta_eval.base.ownership import PACK, check_folder, replace_folder
 from meta_eval.base.pack_names import expand_patterns, split_excluded
 from meta_eval.base.version import __version__
 from meta_eval.harness.config_keys import list_config_keys
@@ -170,9 +170,6 @@ def _canonical(templates: TemplateFolder, name: str) -> str:
     return next((task for task, template in templates.tasks.items() if name in template.spec.aliases), name)
 
 
-_KIND = "pack"
-
-
 def check_target(work_dir: Path, config: Config | None = None) -> None:
     """Refuse a work_dir that prepare will not write into.
 
@@ -183,8 +180,7 @@ def check_target(work_dir: Path, config: Config | None = None) -> None:
     Raises:
         OutputError: It is not a folder, has files but no pack, or was edited where the same tasks are prepared again.
     """
-    where = f"work_dir {work_dir}"
-    check_folder(work_dir, _KIND, names=[MANIFEST], where=where)
+    check_folder(work_dir, PACK, names=[MANIFEST])
     if config is None:
         return
     try:
@@ -192,7 +188,7 @@ def check_target(work_dir: Path, config: Config | None = None) -> None:
     except UserError:  # no manifest, or of an older version
         return
     if (before.prepared_from.tasks, before.prepared_from.evals_dataset) == (config.tasks, config.evals_dataset):
-        check_folder(work_dir, _KIND, names=before.files, where=where)
+        check_folder(work_dir, PACK, names=before.files)
 
 
 def write_pack(work_dir: Path, files: Mapping[str, bytes], manifest: Manifest) -> None:
@@ -206,7 +202,7 @@ def write_pack(work_dir: Path, files: Mapping[str, bytes], manifest: Manifest) -
     Raises:
         OutputError: A file that prepare did not write is in the way, another command keeps writing, or the disk fails.
     """
-    with replace_folder(work_dir, _KIND, where=f"work_dir {work_dir}") as new:
+    with replace_folder(work_dir, PACK) as new:
         for name, content in files.items():
             new.write(name, content)
         new.write(MANIFEST, manifest.to_json().encode())

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from meta_eval.pack.templates.spec import Template
 
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 @dataclass(slots=True)
@@ -54,7 +54,7 @@ class LeftOut:
                 raise
             self.errors[name] = error
 
-    def make_each(self, names: Collection[str], make: Callable[[str], T]) -> dict[str, T]:
+    def make_each(self, names: Collection[str], make: Callable[[str], _T]) -> dict[str, _T]:
         """Make something for each task; tasks that fail are left out.
 
         Raises:

@@ -26,7 +26,7 @@ BYTES_PER_TOKEN = 4
 _ADDED = 1
 
 PROMPT_COLUMNS = ("prompt", "continuations")
-BATCH = 1024  # docs
+PROMPTS_AT_ONCE = 1024  # docs
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ class Prompts:
     def of_table(cls, docs: pa.Table) -> Prompts:
         """The prompts of a table of docs."""
         columns = docs.select([name for name in PROMPT_COLUMNS if name in docs.column_names])
-        return cls(lambda: columns.to_batches(BATCH))
+        return cls(lambda: columns.to_batches(PROMPTS_AT_ONCE))
 
     def __iter__(self) -> Iterator[str]:
         for batch in self._batches():

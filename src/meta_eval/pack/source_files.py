@@ -17,7 +17,8 @@ from meta_eval.base.hashing import hash_file
 from meta_eval.base.inputs import expand_home
 from meta_eval.base.pack_names import COPIED_SUFFIX
 from meta_eval.pack.config import Config
-from meta_eval.pack.manifest import FileEntry, Manifest
+from meta_eval.pack.manifest import FileEntry, Manifest, read_manifest
+from meta_eval.pack.pack_options import DEFAULT_CONFIG
 
 # Bytes; of a larger file the size alone is compared, so that every command stays quick.
 _HASHED = 64 * 2**20
@@ -37,8 +38,12 @@ def collect_source_files(
         opened: Real paths of all files that were opened meanwhile.
         others: Further files, as the user wrote them.
     """
-    own = [Path(config.work_dir), Path(config.output_path).expanduser()]
-    names = {name for name in _list_names(config, manifest, opened) if not any(_is_below(name, place) for place in own)}
+    roots = [os.path.realpath(place) for place in (config.work_dir, Path(config.output_path).expanduser())]
+    names = {
+        name
+        for name in _list_names(config, manifest, opened)
+        if not any(Path(os.path.realpath(expand_home(name))).is_relative_to(root) for root in roots)
+    }
     files = {}
     for name in sorted({*names, *others})[:_MOST]:
         with suppress(OSError):
@@ -55,6 +60,14 @@ def find_changed_sources(manifest: Manifest) -> list[str]:
             if path.is_file() and _describe(path) != entry:
                 changed.append(name)
     return changed
+
+
+def list_sources(pack: Path) -> list[Path]:
+    """The local files that a pack was made of, and its configuration. No output may replace them. None of what is no
+    pack, which its readers say."""
+    with suppress(UserError):
+        return [Path(DEFAULT_CONFIG), *map(expand_home, read_manifest(pack).sources)]
+    return []
 
 
 def _describe(path: Path) -> FileEntry:
@@ -79,7 +92,3 @@ def _list_names(config: Config, manifest: Manifest, opened: Collection[str]) -> 
     for name in {name.removesuffix(COPIED_SUFFIX) for name in names}:
         if os.path.realpath(templates / name) in opened:
             yield str(Path(config.template_dir) / name)
-
-
-def _is_below(name: str, folder: Path) -> bool:
-    return Path(os.path.realpath(expand_home(name))).is_relative_to(os.path.realpath(folder))

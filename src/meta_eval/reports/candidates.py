@@ -25,9 +25,10 @@ from meta_eval.base.errors import UserError
 from meta_eval.base.pack_names import join_names
 from meta_eval.base.plain_data import make_plain, written
 from meta_eval.base.thresholds import LEVEL_TEXT
-from meta_eval.judge.decide import INVALID, find_worst_code
+from meta_eval.judge.decide import INVALID_CODE, find_worst_code
 from meta_eval.reports import text
-from meta_eval.reports.document import Column, Document, Item, Listing, Row, Section, Table, Verdict
+from meta_eval.reports.document import BUT_PAGES, Column, Document, Figure, Item, Listing, Row, Section, Table, Verdict
+from meta_eval.reports.plot import Mark, Plot, plot_drops
 from meta_eval.reports.report_data import shorten_folders
 from meta_eval.reports.task_tables import describe_run_effect
 from meta_eval.stats import Drop, Interval
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from meta_eval.reports.document import RunProvenance
     from meta_eval.reports.report import Report
 
-SCHEMA_VERSION = 1
+CANDIDATES_SCHEMA = 1
 
 # What stands in the place of a decision where a run could not be compared.
 NOT_COMPARED = "not compared"
@@ -149,7 +150,7 @@ class CandidatesReport:
         """The code of the worst: 2 where a candidate could not be compared, or more than the model differs under a
         gate; else with a gate 1 for DON'T SHIP, 3 for UNDECIDED, and 0."""
         codes = [report.exit_code for _, report in self.compared]
-        return find_worst_code([*codes, *([INVALID] if self.errors else [])])
+        return find_worst_code([*codes, *([INVALID_CODE] if self.errors else [])])
 
     @property
     def runs(self) -> tuple[RunProvenance, ...]:
@@ -164,12 +165,13 @@ class CandidatesReport:
     def document(self) -> Document:
         """A row for each candidate, its drop of each task below, and the places of all."""
         ranking = rank_runs(self)
-        places = _make_place_table(ranking)
+        places, table = _make_place_table(ranking), _make_table(self)
+        shown = (Figure("plot", _plot(table)), dataclasses.replace(table, views=BUT_PAGES), _explain(self))
         return Document(
             "candidates", f"{plural(len(self.candidates), 'candidate')} beside {self.baseline}", None, self.summary,
             Verdict("Decisions", reasons=tuple(self.outcomes)),
             (
-                Section("candidates", "Candidates", "Candidates", (_make_table(self), _explain(self))),
+                Section("candidates", "Candidates", "Candidates", shown),
                 Section("tasks", "Tasks", "Tasks", (_make_task_table(self),)),
                 Section("places", "Places", "Places", (places,)),
             ),
@@ -180,7 +182,7 @@ class CandidatesReport:
         """The whole as plain JSON data; scores, drops and bounds are from 0 to 1."""
         ranking = rank_runs(self)
         return {
-            "schema_version": SCHEMA_VERSION, "document_type": "candidates", **make_plain(self),
+            "schema_version": CANDIDATES_SCHEMA, "document_type": "candidates", **make_plain(self),
             "places": make_plain(ranking.places), "places_tasks": list(ranking.tasks),
             "notes": [*self.notes, *ranking.notes],
         }  # fmt: skip
@@ -343,6 +345,20 @@ def _make_table(source: CandidatesReport) -> Table[_RunRow]:
     return Table("candidates", "Candidates", (*columns, *known), tuple(rows), legend, first="candidate")
 
 
+def _plot(table: Table[_RunRow]) -> Plot:
+    """The mean drop of each candidate beside its margin."""
+    marks = []
+    for row in table.rows:
+        report = row.subject.report
+        decision = None if report is None or row.subject.is_baseline else report.decision
+        if decision is None or decision.mean is None or decision.interval is None:
+            marks.append(Mark(row))
+        else:
+            bounds = decision.interval
+            marks.append(Mark(row, decision.mean.value, bounds.lower, bounds.upper, decision.margin))
+    return plot_drops(table, marks, "SHIP needs an interval that ends in the band or left of it.")
+
+
 def _of_report(figure: Callable[[Report], Any]) -> Callable[[_RunRow], Any]:
     """A figure of a decision, which the baseline does not have."""
     return lambda row: None if row.report is None or row.is_baseline else figure(row.report)
@@ -440,7 +456,11 @@ def _find_score(row: _TaskRow) -> float | None:
 
 def _make_place_table(ranking: Ranking) -> Table[PlaceRange]:
     columns: tuple[Column[PlaceRange], ...] = (
-        Column("place", "place", _write_place, str, words=True),
+        Column(
+            "place", "place",
+            lambda place: str(place.best) if place.best == place.worst else f"{place.best} to {place.worst}",
+            str, words=True,
+        ),
         Column("score", "score", lambda place: place.score, text.format_percent, "mean, percent"),
         Column("drop", "drop", lambda place: place.drop, text.format_drop, "mean, points, positive for worse"),
         Column(
@@ -454,10 +474,6 @@ def _make_place_table(ranking: Ranking) -> Table[PlaceRange]:
         "intervals overlap share places."
     )
     return Table("places", "Places", columns, rows, legend, first="run")
-
-
-def _write_place(place: PlaceRange) -> str:
-    return str(place.best) if place.best == place.worst else f"{place.best} to {place.worst}"
 
 
 def name_runs(models: Sequence[str], folders: Sequence[Sequence[str]]) -> list[str]:

@@ -6,13 +6,17 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from meta_eval.base.plain_data import HIDDEN, make_plain, written
+from meta_eval.base.plain_data import NOT_WRITTEN, make_plain, written
+from meta_eval.base.secrets import hide_secrets
 from meta_eval.judge.alarm_kinds import Alarm
 from meta_eval.judge.decision import TaskDecision
 from meta_eval.reports.text import NONE
 from meta_eval.stats import Interval
 
 S = TypeVar("S")
+
+# Where a figure of the page shows a table, the page does not repeat it.
+BUT_PAGES = ("json", "markdown", "terminal")
 
 # A figure as data: shares and drops from -1 to 1, nats, counts, words; None where there is none.
 CellValue = float | int | str | Interval | None
@@ -305,8 +309,8 @@ class RunProvenance:
     model: str
     provenance: tuple[tuple[str, str], ...] = field(metadata=written(dict))
     folder: str | None = None
-    seconds: float | None = field(default=None, metadata=HIDDEN)
-    cost: float | None = field(default=None, metadata=HIDDEN)
+    seconds: float | None = field(default=None, metadata=NOT_WRITTEN)
+    cost: float | None = field(default=None, metadata=NOT_WRITTEN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,7 +379,8 @@ class DocumentSource(Protocol):
     """What a document is made of: a report."""
 
     def to_json(self) -> dict[str, Any]:
-        """The whole as plain JSON data."""
+        """The whole as plain JSON data: first ``schema_version``, a number, then ``document_type``. What begins
+        otherwise is never replaced by a later one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -446,4 +451,5 @@ class Document:
 
     def to_json(self) -> dict[str, Any]:
         """The whole as plain JSON data; scores, drops and bounds are from 0 to 1."""
-        return {**self.source.to_json(), "tables": [table.to_json() for table in self.tables]}
+        tree = {**self.source.to_json(), "tables": [table.to_json() for table in self.tables]}
+        return {name: hide_secrets(value, named=False) for name, value in tree.items()}

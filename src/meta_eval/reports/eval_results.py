@@ -34,13 +34,16 @@ _BENCHMARKS = {
     "gsm8k": _Benchmark("openai/gsm8k", "gsm8k", 1319),
 }
 
+# How each file begins.
+FIRST_LINE = "# Put this file into .eval_results/ of the model's repository."
+
 _SOURCE = "https://github.com/EleutherAI/lm-evaluation-harness"
 
 
 def render(document: Document) -> str:
     """The file's text: entries in YAML, and a comment for each task that it cannot hold; values in percent."""
     entries: list[dict[str, Any]] = []
-    comments = ["# Put this file into .eval_results/ of the model's repository."]
+    comments = [FIRST_LINE]
     for task in document.tasks:
         reason = _left_out(task)
         if reason is None:

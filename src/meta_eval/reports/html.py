@@ -16,6 +16,7 @@ from urllib.parse import quote_plus
 
 from meta_eval.base.display import plural
 from meta_eval.base.hashing import hash_text
+from meta_eval.base.secrets import redact_secrets
 from meta_eval.base.version import __version__
 from meta_eval.judge.alarms import describe_alarm
 from meta_eval.reports import text
@@ -37,7 +38,8 @@ _SHAPES = {
     "within margin": "holds", "worse": "below", "undecided": "unknown",
     "same": "holds", "different": "below",
     "no alarm": "holds", "alarm": "below", "too few runs": "unknown",
-    "SHIP": "holds", "DON'T SHIP": "below", "UNDECIDED": "unknown", None: "",
+    "SHIP": "holds", "DON'T SHIP": "below", "UNDECIDED": "unknown",
+    "not compared": "unknown", None: "",
 }  # fmt: skip
 
 
@@ -53,7 +55,7 @@ def render(document: Document) -> Iterator[str]:
 def _page(document: Document, index: str, samples: int, chunks: Callable[[], Iterable[str]]) -> Iterable[str]:
     from markupsafe import Markup
 
-    style = read_asset("report.css") + (_read_file(document.style) if document.style else "")
+    style = _read_asset("report.css") + (_read_file(document.style) if document.style else "")
     script = _script(_PARTS if samples else _PARTS[:1] if document.script else ())
     return (
         _environment()
@@ -83,13 +85,15 @@ def _have_one_model(runs: Sequence[RunProvenance]) -> bool:
 
 def _script(names: Iterable[str]) -> str:
     """Join the files into a single script with a shared scope. The policy forbids modules that load each other."""
-    parts = "\n".join(read_asset(f"page/{name}.js") for name in names)
+    parts = "\n".join(_read_asset(f"page/{name}.js") for name in names)
     return f'"use strict";\n(() => {{\n{parts}\n}})();\n' if parts else ""
 
 
 def _link(**state: str) -> str:
     """The address of a filter in this page, as assets/page/address.js reads it."""
-    return "#" + "&".join(f"{name}={quote_plus(value, safe='/,:', errors='replace')}" for name, value in state.items())
+    return "#" + "&".join(
+        f"{name}={quote_plus(redact_secrets(value), safe='/,:', errors='replace')}" for name, value in state.items()
+    )
 
 
 def _template(figure: Figure) -> str:
@@ -137,7 +141,7 @@ def _read_file(name: str) -> str:
     return files(package).joinpath(*path.split("/")).read_text(encoding="utf-8")
 
 
-def read_asset(name: str) -> str:
+def _read_asset(name: str) -> str:
     """A file of assets/ as text."""
     return files("meta_eval.reports").joinpath("assets", name).read_text(encoding="utf-8")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -56,7 +57,7 @@ def _block(block: Block, section: Section) -> Iterator[str]:
     content = list(_table(block) if isinstance(block, Table) else _items(block))
     title = "" if block.title == section.title else _plain(block.title)
     if "markdown" in block.folded:
-        yield f"<details><summary>{title}</summary>"
+        yield f"<details><summary>{html.escape(text.visible(' '.join(block.title.split())))}</summary>"
         yield from content
         yield "</details>"
     else:
@@ -120,4 +121,4 @@ def _plain(words: str) -> str:
 
 def _code(name: str) -> str:
     """A name in a code span, unless a character of it would end the span or the cell."""
-    return f"`{name}`" if re.fullmatch(r"[\w.:/-]+", name) else _plain(name)
+    return f"`{text.visible(name)}`" if re.fullmatch(r"[\w.:/-]+", name) else _plain(name)

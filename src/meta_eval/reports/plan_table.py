@@ -123,8 +123,9 @@ def describe_weak_points(plan: PackPlan) -> Iterator[str]:
     if together.chance_of_mean < SURE:
         all_measured = all(task_plan.planned.measured for task_plan in plan.tasks)
         flips = "" if all_measured else f" (assumed: {percent(PLANNED_FLIPS)} of docs flip)"
-        most = f"at most {_span_up(plan.chance_of_mean, together.chance_of_mean)} % of runs"
-        yield f"even an identical copy ships in {most} at margin {100 * plan.margin:g}{flips}"
+        most = _span_up(plan.chance_of_mean, together.chance_of_mean)
+        ships = "no identical copy ships" if most == "0" else f"an identical copy ships in at most {most} % of runs"
+        yield f"at margin {100 * plan.margin:g} {ships}: there are too few docs{flips}"
     pairs = list(zip(plan.tasks, together.tasks, strict=True))
     if len(pairs) > 1 and (seldom := [pair for pair in pairs if pair[1].chances.chance < _SELDOM]):
         yield f"in a single task, an identical copy is rarely within margin: {_listed(seldom)}"

@@ -93,16 +93,27 @@ def make_plot(report: ReportData, drops: Table[DropRow], scores: Table[Score]) -
     counts: Counter[str] = Counter(task.outcome for task in report.tasks)
     if drops.rows:
         marks = [_drop_mark(row, report.decision.margin) for row in drops.rows]
-        axis = _axis([place for mark in marks for place in _places(mark)])
-        return Plot(
-            drops, *_placed(marks, *axis, zero=True), "points of drop, worse to the right",
-            f"{LEVEL_TEXT} interval", "Within margin: the interval ends in the band or left of it.",
-            "nothing to compare with", counts,
-        )  # fmt: skip
+        return plot_drops(drops, marks, "Within margin: the interval ends in the band or left of it.", counts)
     table = _alone(report, scores)
     marks = [_score_mark(row) for row in table.rows]
     shown = _placed(marks, 0.0, 1.0, 0.2, zero=False)
     return Plot(table, *shown, "percent", f"{LEVEL_TEXT} interval", nothing="no score", counts=counts)
+
+
+def plot_drops(table: Table[Any], marks: Sequence[Mark], hint: str, counts: Mapping[str, int] | None = None) -> Plot:
+    """Drops beside 0 and their margins, as marks in shares.
+
+    Args:
+        table: The table of the rows.
+        marks: One a row.
+        hint: How to read it.
+        counts: See `Plot`.
+    """
+    axis = _axis([place for mark in marks for place in _places(mark)])
+    return Plot(
+        table, *_placed(marks, *axis, zero=True), "points of drop, worse to the right", f"{LEVEL_TEXT} interval", hint,
+        "nothing to compare with", counts or {},
+    )  # fmt: skip
 
 
 def _drop_mark(row: Row[DropRow], margin: float) -> Mark:

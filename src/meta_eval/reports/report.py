@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from meta_eval.base.display import visible
+from meta_eval.base.display import name_path, visible
 from meta_eval.base.hashing import hash_file
 from meta_eval.harness.lm_eval_run import Run
+from meta_eval.harness.output_index import find_common_folder
 from meta_eval.harness.provenance import Provenance
 from meta_eval.judge.decide import RunDecision
+from meta_eval.judge.decision import LmEvalAverage
 from meta_eval.judge.evidence import NamedFindings
 from meta_eval.judge.figures import list_averages
 from meta_eval.judge.groups import compute_group_scores
@@ -40,27 +41,44 @@ class Report(ReportData):
 
 
 def build_report(
-    run: Run,
     judged: RunDecision,
+    runs: Mapping[str, Run],
     *,
     pack: Path | None = None,
     manifest: Manifest | None = None,
     exit_follows_decision: bool = False,
     evidence: Sequence[NamedFindings] = (),
 ) -> Report:
-    """Build the report of a run and its pack."""
-    totals = [list_averages(group.name, group.aggregates) for group in run.groups.values() if not run.repeats]
-    if manifest is not None:
-        totals.append(compute_group_scores(manifest, run.tasks))
-    facts = _describe_run("this run", run, run.tasks, pack, manifest)
+    """Build the report of a run and its pack, or of two runs.
+
+    Args:
+        judged: What was decided.
+        runs: A run under the empty text; or the baseline as A, and B.
+        pack: The folder of the pack.
+        manifest: Its manifest.
+        exit_follows_decision: Whether the exit code follows the decision.
+        evidence: What the evidence of plug-ins found.
+    """
+    (run, *others), is_alone = runs.values(), len(runs) == 1
+    tasks = tuple(task for task in judged.tasks if others or task.name in run.tasks or task.members)
+    names = [task.name for task in tasks]
+    facts = tuple(
+        _describe_run(label or "this run", each, names, *((pack, manifest) if is_alone else ()))
+        for label, each in runs.items()
+    )
+    totals: list[Sequence[LmEvalAverage]] = []
+    if is_alone:
+        totals += [list_averages(group.name, group.aggregates) for group in run.groups.values() if not run.repeats]
+        totals += [compute_group_scores(manifest, run.tasks)] if manifest else []
+    notes = [f"{label}: {note}" if label else note for label, each in runs.items() for note in each.notes]
     return Report(
-        document_type="report",
-        title=facts.model,
+        document_type="report" if is_alone else "compare",
+        title=facts[0].model if is_alone else title_two_runs(*facts),
         decision=judged.decision,
-        runs=(facts,),
-        tasks=tuple(task for task in judged.tasks if task.name in run.tasks or task.members),
+        runs=facts,
+        tasks=tasks,
         alarms=judged.alarms,
-        notes=(*run.notes, *judged.notes, *_list_notes(evidence)),
+        notes=(*notes, *judged.notes, *(note for named in evidence for note in named.findings.notes)),
         group_averages=tuple(average for group in totals for average in group),
         exit_follows_decision=exit_follows_decision,
         evidence=tuple(evidence),
@@ -68,41 +86,10 @@ def build_report(
     )
 
 
-def build_report_of_two(
-    judged: RunDecision,
-    baseline: Run,
-    candidate: Run,
-    *,
-    exit_follows_decision: bool = False,
-    evidence: Sequence[NamedFindings] = (),
-) -> Report:
-    """The report of two runs: A, the baseline, and B."""
-    labelled = {"A": baseline, "B": candidate}
-    tasks = [task.name for task in judged.tasks]
-    runs = tuple(_describe_run(label, run, tasks) for label, run in labelled.items())
-    notes = (f"{label}: {note}" for label, run in labelled.items() for note in run.notes)
-    return Report(
-        document_type="compare",
-        title=title_two_runs(*runs),
-        decision=judged.decision,
-        runs=runs,
-        tasks=judged.tasks,
-        alarms=judged.alarms,
-        notes=(*notes, *judged.notes, *_list_notes(evidence)),
-        exit_follows_decision=exit_follows_decision,
-        evidence=tuple(evidence),
-        drop_breakdown=judged.drop_breakdown,
-    )
-
-
-def _list_notes(evidence: Iterable[NamedFindings]) -> list[str]:
-    return [note for named in evidence for note in named.findings.notes]
-
-
 def _describe_run(
     label: str, run: Run, tasks: Iterable[str], pack: Path | None = None, manifest: Manifest | None = None
 ) -> RunProvenance:
-    provenances = _provenances(run, tasks)
+    provenances = [result.provenance for task in tasks for result in run.all_runs(task)]
     files = list({provenance.results_file: provenance for provenance in provenances}.values())
     seconds = sorted(file.median_seconds for file in files if file.median_seconds is not None)
     costs = [file.cost for file in files if file.cost is not None]
@@ -110,10 +97,6 @@ def _describe_run(
         label, _model_name(run), _facts(provenances, pack, manifest), _folder(run),
         seconds[len(seconds) // 2] if seconds else None, sum(costs) if costs else None,
     )  # fmt: skip
-
-
-def _provenances(run: Run, tasks: Iterable[str]) -> list[Provenance]:
-    return [result.provenance for task in tasks for result in run.all_runs(task)]
 
 
 def _model_name(run: Run) -> str:
@@ -129,11 +112,10 @@ def _folder(run: Run) -> str | None:
     ]
     if not files:
         return None
-    folder = Path(os.path.commonpath([file.parent for file in files]))
+    folder = find_common_folder(file.parent for file in files)
     models = {str(result.provenance.model).replace("/", "__") for result in results}
-    folder = (folder.parent if folder.name in {*models, "None"} else folder).resolve()
-    here = Path.cwd().resolve()
-    return visible(str(folder.relative_to(here) if here in folder.parents else folder))
+    folder = folder.parent if folder.name in {*models, "None"} else folder
+    return visible(name_path(folder))
 
 
 def _facts(

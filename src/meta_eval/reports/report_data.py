@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
@@ -14,7 +14,7 @@ from meta_eval.reports.document import RunProvenance, VerdictOwner
 from meta_eval.reports.text import write_headline
 
 # 2: decisions with drops in the place of verdicts and a gate; alarms by kind; an interval is an object.
-SCHEMA_VERSION = 3
+REPORT_SCHEMA = 3
 
 
 def shorten_folders(folders: Sequence[str]) -> list[str]:
@@ -56,10 +56,6 @@ def title_two_runs(a: RunProvenance, b: RunProvenance) -> str:
     return f"{a.model}: {second} (B) beside {first} (A)" if a.model else f"{second} (B) beside {first} (A)"
 
 
-def _name_json(evidence: Iterable[NamedFindings]) -> dict[str, Any]:
-    return {named.name: named.findings.json for named in evidence if named.findings.json is not None}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportData(RunDecision):
     """What is decided of a run, or of two that are compared, and where it comes from."""
@@ -79,7 +75,13 @@ class ReportData(RunDecision):
     exit_follows_decision: bool = False
     """Whether the exit code follows the decision."""
 
-    evidence: tuple[NamedFindings, ...] = field(default=(), metadata=written(_name_json, spread=True))
+    evidence: tuple[NamedFindings, ...] = field(
+        default=(),
+        metadata=written(
+            lambda evidence: {named.name: named.findings.json for named in evidence if named.findings.json is not None},
+            spread=True,
+        ),
+    )
     """What the evidence of plug-ins found."""
 
     json_also: ClassVar = ("summary", "exit_code")
@@ -87,7 +89,7 @@ class ReportData(RunDecision):
     @property
     def summary(self) -> str:
         """The result in one line."""
-        return write_headline(self.decision)
+        return write_headline(self.decision, self.alarms)
 
     @property
     def baseline_owner(self) -> str:
@@ -137,4 +139,4 @@ class ReportData(RunDecision):
     def to_json(self) -> dict[str, Any]:
         """The whole as plain JSON data; scores, drops and bounds are from 0 to 1."""
         head = {"document_type": self.document_type, "title": self.title, "summary": self.summary}
-        return {"schema_version": SCHEMA_VERSION, **head, **make_plain(self)}  # what people look for stands first
+        return {"schema_version": REPORT_SCHEMA, **head, **make_plain(self)}  # what people look for stands first

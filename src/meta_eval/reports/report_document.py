@@ -9,7 +9,19 @@ from typing import TYPE_CHECKING, Any
 from meta_eval.base.display import plural
 from meta_eval.base.thresholds import LEVEL_TEXT
 from meta_eval.reports import task_tables, text
-from meta_eval.reports.document import Column, Document, Fact, Figure, Item, Listing, Row, Section, Table, Verdict
+from meta_eval.reports.document import (
+    BUT_PAGES,
+    Column,
+    Document,
+    Fact,
+    Figure,
+    Item,
+    Listing,
+    Row,
+    Section,
+    Table,
+    Verdict,
+)
 from meta_eval.reports.plot import make_plot
 
 if TYPE_CHECKING:
@@ -19,9 +31,6 @@ if TYPE_CHECKING:
     from meta_eval.reports.report_data import ReportData
     from meta_eval.stats import Drop, DropBreakdown, DropPart
 
-
-# Where a figure of the page shows a table, the page does not repeat it.
-_BUT_PAGES = ("json", "markdown", "terminal")
 
 # Lists that are longer are folded in a page.
 _UNFOLDED = 4
@@ -43,12 +52,13 @@ def report_document(report: ReportData, samples: Callable[[], Iterable[ShownSamp
 
 def _verdict(report: ReportData) -> Verdict:
     decision = report.decision
+    caveats, reasons = text.name_reasons(decision, report.alarms)
     advice = text.describe_repeats(decision.repeats_needed) or ""
     return Verdict(
         decision.outcome,
-        decision.caveats,
+        caveats,
         tuple(_facts(decision)) or (Fact("", "Nothing was compared."),),
-        decision.reasons[len(decision.caveats) :],
+        reasons,
         f"{advice[:1].upper()}{advice[1:]}." if advice else "",
     )
 
@@ -71,7 +81,7 @@ def _sections(report: ReportData) -> Iterator[Section]:
     shown = make_plot(report, drops, scores)
     yield Section(
         "tasks", drops.title if drops.rows else "Tasks", "Tasks",
-        (Figure("plot", shown), replace(drops, views=_BUT_PAGES), *_about_tasks(report)),
+        (Figure("plot", shown), replace(drops, views=BUT_PAGES), *_about_tasks(report)),
     )  # fmt: skip
     yield Section("drop_breakdown", breakdown.title, "Parts of the drop", (breakdown,))
     label = (report.published_label or "scores").split(" ")[0].capitalize()
@@ -106,8 +116,11 @@ def _about_tasks(report: ReportData) -> Iterator[Listing]:
     yield _listing("", list(_references(report)))
     yield _listing("What else is to know", _explained(report.tasks))
     only = f"{'second' if report.document_type == 'compare' else 'first'}:limit hit"
-    cut = [(task.name, text.describe_cut_answers(task)) for task in report.tasks]
-    yield _listing("Cut answers", [Item((name,), words, only=only) for name, words in cut if words])
+    cut = [(task.name, words) for task in report.tasks if (words := text.describe_cut_answers(task))]
+    each = _listing("Cut answers", [Item((name,), words, only=only) for name, words in cut])
+    yield replace(each, views=("html", "markdown") if len(cut) > 1 else ())
+    if len(cut) > 1:
+        yield replace(_listing("", [Item((), text.list_cut_answers(report.tasks))]), views=("terminal",))
     sampled = [(task.name, text.describe_sampling(task)) for task in report.tasks]
     yield _listing("Sampled answers", [Item((name,), words) for name, words in sampled if words])
     noise = [(task.name, text.describe_noise(task.noise)) for task in report.tasks if task.noise]
@@ -235,6 +248,8 @@ def _part(key: str, part: Callable[[DropBreakdown], Drop | DropPart | None]) -> 
 
     def detail(parts: DropBreakdown) -> str | None:
         drop = part(parts)
+        if drop is parts.grader and not parts.regraded:
+            return ""  # no verdict changed: it is certainly 0
         return None if drop is None else _bounds(drop)
 
     return Column(key, key, value, text.format_drop, detail=detail, strong=True)

@@ -12,13 +12,14 @@ import re
 import tempfile
 import zlib
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import IO, Any
 
 from meta_eval.base.inputs import parse_json
+from meta_eval.base.secrets import redact_secrets
 from meta_eval.harness import doc_results, sample_parser
-from meta_eval.harness.doc_results import PerplexityParts
+from meta_eval.harness.doc_results import PerplexityParts, Sample
 from meta_eval.harness.scores import compute_scores
 from meta_eval.judge.decision import TaskDecision
 from meta_eval.judge.harness_alignment import read_prompt
@@ -79,7 +80,7 @@ def read_shown_samples(tasks: Iterable[TaskDecision], *, count_tokens: Counter |
 def _sample(
     task: str,
     doc: doc_results.DocResult,
-    sample: Mapping[str, Any],
+    sample: Sample,
     answers: tuple[ShownAnswer, ...],
     recorded: float | None,
     count_tokens: Counter | None,
@@ -108,7 +109,7 @@ def _answer(
     doc: doc_results.DocResult,
     result: doc_results.FilterResult,
     verdict: float,
-    sample: Mapping[str, Any],
+    sample: Sample,
     count_tokens: Counter | None,
     other_prompt_docs: Container[int],
 ) -> ShownAnswer:
@@ -155,7 +156,7 @@ def _recorded(doc: Mapping[str, Any]) -> str | None:
     return "\n".join(f"{-cost}  {continuation}" for cost, continuation in zip(costs, continuations, strict=True))
 
 
-def _question(sample: Mapping[str, Any]) -> str:
+def _question(sample: Sample) -> str:
     """The question; of a dialog, which some subsets write as JSON, its last turn. Of a doc without this column the
     last of its texts in the prompt, else the end of the prompt."""
     question = str(_columns(sample).get("question") or "")
@@ -169,13 +170,13 @@ def _question(sample: Mapping[str, Any]) -> str:
     return question
 
 
-def _columns(sample: Mapping[str, Any]) -> Mapping[str, Any]:
+def _columns(sample: Sample) -> Mapping[str, Any]:
     """The doc; empty if the task's docs have no columns."""
     doc = sample["doc"]
     return doc if isinstance(doc, dict) else {}
 
 
-def _prompt(sample: Mapping[str, Any]) -> str:
+def _prompt(sample: Sample) -> str:
     """What the model was given; where each choice has a context of its own, all of them."""
     contexts = list(dict.fromkeys(str(request[0]) for request in sample_parser.read_arguments(sample)))
     if len(contexts) > 1:
@@ -183,7 +184,7 @@ def _prompt(sample: Mapping[str, Any]) -> str:
     return contexts[0] if contexts else str(_columns(sample).get("prompt", ""))
 
 
-def _text(sample: Mapping[str, Any]) -> tuple[str, bool]:
+def _text(sample: Sample) -> tuple[str, bool]:
     """The generated text. For a choice the log-likelihood of each continuation, a line each, marked as a choice."""
     responses = [response[0] if isinstance(response, list) and response else response for response in sample["resps"]]
     requests = sample_parser.read_arguments(sample)
@@ -230,7 +231,8 @@ class CompressedSamples:
             yield line.decode("ascii").rstrip("\n")
 
     def close(self) -> None:
-        self._chunks.close()
+        with suppress(OSError):  # of a full disk, which the page has told
+            self._chunks.close()
 
 
 class _Index:
@@ -250,8 +252,8 @@ class _Index:
         extracted = sample.answers[-1].extracted
         characters, tokens = zip(*_lengths(sample), strict=True)
         row = (
-            _number(self.tasks, sample.task),
-            -1 if sample.subtask is None else _number(self.subtasks, sample.subtask),
+            _number(self.tasks, redact_secrets(sample.task)),
+            -1 if sample.subtask is None else _number(self.subtasks, redact_secrets(sample.subtask)),
             sample.doc,
             *_verdicts(sample),
             sum(1 << bit for bit, is_so in enumerate(raised) if is_so),

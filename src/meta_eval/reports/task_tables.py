@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -38,6 +38,18 @@ def make_drop_table(report: ReportData) -> Table[DropRow]:
     """What each task loses, with the means over several tasks; without a row where nothing is compared."""
     comparing, margins = report.document_type == "compare", _has_margins(report.decision)
     first, second = ("A", "B") if comparing else ("baseline", "run")
+    optional: tuple[tuple[bool, Column[DropRow]], ...] = (
+        (margins, Column(
+            "margin", "margin", lambda row: row.task.margin if row.task else None, text.format_percent,
+            "the largest drop that is allowed, in points", headings={"terminal": "mar-\ngin"},
+        )),
+        (comparing, Column(
+            "recovery", "recovery", _of_task(lambda task: task.drop.recovery),
+            lambda share: f"{text.format_percent(share)} %",
+            "what is left of A's score, in percent", detail=_recovery_interval, detailed=("html",),
+            headings={"terminal": "recov-\nery"},
+        )),
+    )  # fmt: skip
     columns: tuple[Column[DropRow], ...] = (
         Column("docs", "docs", lambda row: row.docs, text.format_count, headings={"terminal": ""}),
         Column(
@@ -62,9 +74,12 @@ def make_drop_table(report: ReportData) -> Table[DropRow]:
             "two-sided, of no drop, of the same statistic as the interval; corrected for the number of tasks",
             headings={"terminal": ""},
         ),
-        *((_margin(),) if margins else ()),
-        *((_recovery(),) if comparing else ()),
-        replace(_detectable_drop(), headings={"terminal": ""} if comparing else {}),
+        *(column for is_shown, column in optional if is_shown),
+        Column(
+            "detectable_drop", "could see", _of_task(lambda task: task.detectable_drop), text.format_percent,
+            "the smallest drop, in points, that docs like these would have shown four times out of five",
+            headings={"terminal": ""} if comparing else {},
+        ),
         Column(
             "weight", "weight", _of_task(lambda task: task.weight), text.format_weight,
             f"the task's share of the {MEANS[report.decision.weights]}",
@@ -73,29 +88,6 @@ def make_drop_table(report: ReportData) -> Table[DropRow]:
     judged = [task for task in report.tasks if not task.is_left_out]
     rows = [_drop_row(task) for task in judged] if any(task.is_decided for task in judged) else []
     return Table("drops", "What is lost", columns, (*rows, *_means(report.decision, len(rows))), _drop_legend(report))
-
-
-def _margin() -> Column[DropRow]:
-    return Column(
-        "margin", "margin", lambda row: row.task.margin if row.task else None, text.format_percent,
-        "the largest drop that is allowed, in points", headings={"terminal": "mar-\ngin"},
-    )  # fmt: skip
-
-
-def _recovery() -> Column[DropRow]:
-    return Column(
-        "recovery", "recovery", _of_task(lambda task: task.drop.recovery),
-        lambda share: f"{text.format_percent(share)} %",
-        "what is left of A's score, in percent", detail=_recovery_interval, detailed=("html",),
-        headings={"terminal": "recov-\nery"},
-    )  # fmt: skip
-
-
-def _detectable_drop() -> Column[DropRow]:
-    return Column(
-        "detectable_drop", "could see", _of_task(lambda task: task.detectable_drop), text.format_percent,
-        "the smallest drop, in points, that docs like these would have shown four times out of five",
-    )  # fmt: skip
 
 
 def _of_task(figure: Callable[[TaskDecision], CellValue]) -> Callable[[DropRow], CellValue]:

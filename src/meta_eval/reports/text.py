@@ -104,22 +104,48 @@ def _average(average: LmEvalAverage) -> str:
 # The decision
 
 
-def write_headline(decision: Decision) -> str:
-    """Write the result in one line: decision, caveats, numbers, reasons, and what would settle it."""
+def write_headline(decision: Decision, alarms: Iterable[Alarm] = ()) -> str:
+    """Write the result in one line: decision, caveats, numbers, reasons, and what would settle it.
+
+    Args:
+        decision: The decision.
+        alarms: The alarms that stand below; see `name_reasons`.
+    """
     compared = "nothing was compared"
     if decision.mean is not None:
+        gain = ", a gain" if decision.mean.value < 0 and decision.interval and decision.interval.upper < 0 else ""
         compared = (
-            f"mean drop of {count_tasks(decision)} {format_drop(decision.mean.value)} points "
+            f"mean drop of {count_tasks(decision)} {format_drop(decision.mean.value)} points{gain} "
             f"({LEVEL_TEXT} interval {format_drop_interval(decision.interval)})"
         )
-    first, others = decision.caveats, decision.reasons[len(decision.caveats) :]
+    first, others = name_reasons(decision, alarms)
     figures = (f"{compared}, margin {100 * decision.margin:g}", *others)
     if first and decision.outcome == "DON'T SHIP":  # of which they are no cause
-        clauses = f"{decision.outcome} (look first at {'; '.join(first)}): {'; '.join(figures)}"
+        clauses = f"{decision.outcome} (check first: {'; '.join(first)}): {'; '.join(figures)}"
     else:
         clauses = f"{decision.outcome}: {'; '.join((*first, *figures))}"
     settled = describe_repeats(decision.repeats_needed) if decision.outcome == "UNDECIDED" else None
     return f"{clauses}.{f' {settled[:1].upper()}{settled[1:]}.' if settled else ''}"
+
+
+def name_reasons(decision: Decision, alarms: Iterable[Alarm]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The caveats of a decision, and its other reasons.
+
+    Of several reasons that are alarms, which stand below with all that is known of them, the names are enough. So they
+    are of caveats on a DON'T SHIP, which they did not cause.
+    """
+    kinds = [alarm.kind for alarm in alarms]
+
+    def name(reason: str) -> str | None:
+        return next((kind for kind in kinds if reason == kind or reason.startswith(f"{kind}: ")), None)
+
+    first, others = decision.caveats, decision.reasons[len(decision.caveats) :]
+    if decision.outcome == "DON'T SHIP":
+        first = tuple(name(reason) or reason for reason in first)
+    alarmed = [kind for reason in others if (kind := name(reason))]
+    if len(alarmed) > 1:
+        others = (*(reason for reason in others if not name(reason)), f"alarms: {', '.join(alarmed)}")
+    return first, others
 
 
 def count_tasks(decision: Decision) -> str:
@@ -239,6 +265,20 @@ def describe_cut_answers(task: TaskDecision) -> str | None:
     )
 
 
+def list_cut_answers(tasks: Iterable[TaskDecision]) -> str:
+    """The cut answers of several tasks in one sentence; Markdown and the page have the scores and intervals."""
+    clauses, counted = [], ""
+    for name, cuts in ((task.name, task.cut) for task in tasks):
+        if cuts is None:
+            continue
+        counted = _COUNTED[cuts.counted]
+        of_baseline = "" if cuts.baseline_docs is None else f" and {cuts.baseline_docs:,} of the baseline's"
+        without = cuts.drop_without
+        drop = "" if without is None else f", drop {format_drop(without.value)} without them"
+        clauses.append(f"{name} {cuts.docs:,}{of_baseline} of {cuts.of:,}{drop}")
+    return f"Answers that are cut or empty: {'; '.join(clauses)}{counted}."
+
+
 def _are_all_empty(cuts: CutSummary) -> bool:
     """Whether no limit cut an answer of either side: they are empty."""
     return cuts.empty + cuts.baseline_empty == cuts.docs + (cuts.baseline_docs or 0)
@@ -294,7 +334,9 @@ def describe_sampling(task: TaskDecision) -> str | None:
     if sampling.is_sampled and sampling.answers == 1 and task.is_decided:
         needed = count_needed(task)
         words = (
-            "no number of answers is sure to show" if needed is None else f"{plural(needed, 'answer')} a doc would show"
+            "no number of answers a doc would show"
+            if needed is None
+            else f"{plural(needed, 'answer')} a doc would show"
         )
         clauses.append(f"the noise of sampling is in the drop; {words} an identical model within the margin")
     return "; ".join(clauses)

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
 from meta_eval.base.display import plural
-from meta_eval.base.plain_data import HIDDEN, make_plain, written
+from meta_eval.base.plain_data import NOT_WRITTEN, make_plain, written
 from meta_eval.base.thresholds import LEVEL_TEXT, NEAR_TIE_NATS
 from meta_eval.judge.decide import SAMENESS_CODES
 from meta_eval.judge.text_partings import Parting, TextComparison, TextFigures
@@ -26,10 +26,10 @@ from meta_eval.reports.document import (
 from meta_eval.reports.report_data import title_two_runs
 from meta_eval.reports.text import NONE, format_count, format_interval, format_nats, format_percent, name_task
 
-SCHEMA_VERSION = 1
+TEXTS_SCHEMA = 1
 
 # Number of partings in tables; JSON has all.
-SHOWN = 20
+_SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class TextsReport:
     unit: str
     """``token``, or ``character`` without a tokenizer."""
 
-    decode: Callable[[list[int]], str] = field(metadata=HIDDEN)
+    decode: Callable[[list[int]], str] = field(metadata=NOT_WRITTEN)
     """Makes a text of ids, as `Parting` has them."""
 
     notes: tuple[str, ...] = ()
@@ -80,7 +80,7 @@ class TextsReport:
     def to_json(self) -> dict[str, Any]:
         """The whole as plain JSON data, with both tokens of each parting; shares from 0 to 1, nats."""
         plain: dict[str, Any] = {
-            "schema_version": SCHEMA_VERSION,
+            "schema_version": TEXTS_SCHEMA,
             "document_type": "texts",
             "near_tie_nats": NEAR_TIE_NATS,
             **make_plain(self),
@@ -198,8 +198,8 @@ def _make_parting_table(report: TextsReport) -> Table[Parting]:
         ),
     )  # fmt: skip
     partings = report.comparison.partings
-    rows = tuple(Row(f"{parting.task}/{parting.doc}", parting) for parting in partings[:SHOWN])
-    more = f" The JSON has all {len(partings):,}." if len(partings) > SHOWN else ""
+    rows = tuple(Row(f"{parting.task}/{parting.doc}", parting) for parting in partings[:_SHOWN])
+    more = f" The JSON has all {len(partings):,}." if len(partings) > _SHOWN else ""
     legend = f"Changes first, the largest gap first.{more}"
     return Table("partings", "Where texts part", columns, rows, legend, first="doc")
 

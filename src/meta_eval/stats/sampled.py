@@ -16,7 +16,7 @@ from collections.abc import Hashable, Sequence
 from statistics import NormalDist
 
 from meta_eval.base.thresholds import LEVEL, MAX_PLANNED_ANSWERS, SURE
-from meta_eval.stats.clustered_mean import Average, average_docs
+from meta_eval.stats.clustered_mean import average_docs
 from meta_eval.stats.intervals import Interval, normal_quantile, t_quantile
 from meta_eval.stats.score import score_interval, wilson_bounds
 
@@ -77,7 +77,9 @@ def sampled_interval(
     if centre in (0, 1):
         return wilson_bounds(centre, 1 / average.grain, normal_quantile(level))
     most = min(max(1.0, answers), 1 + _differing(values, clusters, centre) / _DOCS_PER_ANSWER) / average.grain
-    return wilson_bounds(centre, _effective_size(average, centre, most), t_quantile(level, average.freedom))
+    # The size of a simple sample with the same variance as this mean.
+    size = most if average.variance <= 0 else min(most, centre * (1 - centre) / average.variance)
+    return wilson_bounds(centre, size, t_quantile(level, average.freedom))
 
 
 def sampled_flips(flips: float, baseline_answers: int, answers: int) -> float:
@@ -116,11 +118,6 @@ def count_needed_answers(
         if reach * math.sqrt(variance * (1 / (baseline_answers or answers) + 1 / answers)) < margin:
             return answers
     return None
-
-
-def _effective_size(average: Average, centre: float, most: float) -> float:
-    """The size of a simple sample with the same variance as this mean; ``most`` if it hardly varies."""
-    return most if average.variance <= 0 else min(most, centre * (1 - centre) / average.variance)
 
 
 def _differing(values: Sequence[float], clusters: Sequence[Hashable] | None, centre: float) -> int:

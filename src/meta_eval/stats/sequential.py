@@ -141,7 +141,7 @@ def _least(mixture: Sequence[Sequence[float]], mean_of_all: float) -> float:
 
 
 # The seed of simulations. It is public, so a run draws its own.
-SEED = 0
+_SEED = 0
 # Docs of a round: a large loss is found after a few rounds, and a round has some of every subtask.
 ROUND = 32
 
@@ -220,7 +220,7 @@ class State:
 
 
 def plan_rounds(
-    tasks: Sequence[PairableDocs], seed: int | str = SEED, batch: int = ROUND, weighting: Weighting = "precision"
+    tasks: Sequence[PairableDocs], seed: int | str = _SEED, batch: int = ROUND, weighting: Weighting = "precision"
 ) -> Plan:
     """Plan the order of the docs of these tasks, in proportion over tasks and subtasks, and its rounds.
 

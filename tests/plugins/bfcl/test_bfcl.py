@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from foreign_logs import BROKEN, check_mutations, refuse, write_lines
+from foreign_logs import BROKEN, check_damage, check_mutations, refuse, write_lines
 from packs import prepare
 
 from meta_eval import compare
@@ -124,7 +124,7 @@ BAD_SCORES: dict[str, tuple[Callable[[list[Any]], Any], str]] = {
     "fewer wrong answers than it counts": (lambda rows: rows.pop(), "says that 1 answers are wrong, and lists 0"),
     "a wrong answer of another run": (lambda rows: rows[1].update(id="simple_9"), "grades simple_9, which is not in"),
     "a place beyond the results": (lambda rows: rows[1].update(id=9), "grades 9, which is not in"),
-    "a wrong answer without an id": (lambda rows: rows[1].pop("id"), "has no id"),
+    "a wrong answer without an id": (lambda rows: rows[1].pop("id"), "has no id. Use the file of a finished run"),
     "an id that is a list": (lambda rows: rows[1].update(id=[]), "id is a list, and must be a text or a whole number"),
     "an id that is true": (lambda rows: rows[1].update(id=True), "id is True, and must be a text or a whole number"),
 }  # fmt: skip
@@ -142,7 +142,7 @@ def test_damaged_scores_are_one_message(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "words"), [({"result": "x"}, "has no id"), ({"id": [1]}, "id is a list"), ([], "a list")]
+    ("row", "words"), [({"result": "x"}, "has no id. Use the file of a"), ({"id": [1]}, "id is a list"), ([], "a list")]
 )
 def test_damaged_results_are_one_message(tmp_path: Path, row: Any, words: str) -> None:
     assert words in str(refuse(write(tmp_path / "a", [True], results=[row])))
@@ -155,6 +155,14 @@ def test_a_broken_line_is_one_message(tmp_path: Path, kind: str, name: str) -> N
     (path,) = (root / kind).rglob("*.json")
     path.write_bytes(path.read_bytes() + BROKEN[name][0].replace(b"\n", b" "))
     assert BROKEN[name][1] in str(refuse(root)) and "line 2" in str(refuse(root))
+
+
+def test_a_damaged_category_does_not_stop_the_others(tmp_path: Path) -> None:
+    root = write(tmp_path / "run", [True, False])
+    for kind in ("result", "score"):
+        (path,) = root.rglob(f"*simple_{kind}.json")
+        path.with_name(f"BFCL_v4_parallel_{kind}.json").write_bytes(path.read_bytes())
+    check_damage(root, "result/org_model/non_live/BFCL_v4_parallel_result.json", "parallel", "simple")
 
 
 def test_a_result_twice_is_one_message(tmp_path: Path) -> None:

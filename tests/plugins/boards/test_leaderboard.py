@@ -133,14 +133,14 @@ def test_the_hubs_cache_is_a_record_too_without_a_hub(hub: FakeHub, tmp_path: Pa
 def test_several_runs_on_the_hub_are_told_apart_by_their_time(hub: FakeHub, board: Path, tmp_path: Path) -> None:
     files = as_dataset(board / "details")
     time = next(name.partition("results_")[2].removesuffix(".json") for name in files if "results_" in name)
-    later = {name.replace(time, "2026-11-30T00-00-00.000000"): content for name, content in files.items()}
+    later = {name.replace(time, "2099-01-01T00-00-00.000000"): content for name, content in files.items()}
     hub.add(DETAILS, files | later)
     with pytest.raises(UserError, match=f"2 runs of leaderboard_ifeval: {time}.*evals_run"):
         prepare(tmp_path / "pack", "leaderboard_ifeval", evals_dataset=DETAILS)
-    pack = prepare(tmp_path / "pack", "leaderboard_ifeval", evals_dataset=DETAILS, evals_run="2026-11-30T00:00:00")
+    pack = prepare(tmp_path / "pack", "leaderboard_ifeval", evals_dataset=DETAILS, evals_run="2099-01-01T00:00:00")
     entry = read_manifest(pack).tasks["leaderboard_ifeval"].record
     assert entry is not None
-    assert entry.time == "2026-11-30T00-00-00.000000"
+    assert entry.time == "2099-01-01T00-00-00.000000"
     with pytest.raises(UserError, match="holds no run of '1999'"):
         prepare(tmp_path / "pack", "leaderboard_ifeval", evals_dataset=DETAILS, evals_run="1999")
 

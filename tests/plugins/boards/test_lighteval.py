@@ -22,6 +22,7 @@ from recorded_runs import record
 from meta_eval import compare, report, verify
 from meta_eval.base.errors import UserError
 from meta_eval.pack.manifest import read_manifest
+from meta_eval.pack.records.record_runs import read_any_run
 from meta_eval.pack.verify import Proof
 from meta_eval.plugins.boards.details_record import DetailsFormat
 
@@ -154,6 +155,28 @@ def test_texts_that_were_sent_as_chat_messages_are_asked_as_chat(tmp_path: Path)
     assert read_manifest(pack).tasks["words_1"].asked_as == "chat"
     assert read_docs(pack, "words_1")[1]["prompt"] == '{"messages": [{"role": "user", "content": "Question 1"}]}'
     assert verify(pack).tasks["words_1"].status == "passed"
+
+
+@pytest.mark.parametrize(
+    ("logprobs", "words"),
+    [([float("nan")] * 2, "holds a likelihood that is not a number"), ([], "does not say what the model answered")],
+)
+def test_a_damaged_doc_is_named_with_what_to_do(tmp_path: Path, logprobs: list[float], words: str) -> None:
+    run = changed(tmp_path, "colours", lambda rows: rows[0]["model_response"].update(logprobs=logprobs))
+    (fault,) = read_any_run([Path(run)]).faults.values()
+    assert f"doc 0: {words}. Use the details of another run, or leave the task out" in fault
+
+
+@pytest.mark.parametrize(
+    ("content", "words"), [(b"", "is empty"), (b"[1]", "is a list and no object"), (b'{"config', "is cut off")]
+)
+def test_a_damaged_results_file_is_no_unknown_setting(tmp_path: Path, content: bytes, words: str) -> None:
+    shutil.copytree(OUTPUT, tmp_path / "run")
+    (results,) = (tmp_path / "run").rglob("results_*.json")
+    results.write_bytes(content)
+    for read in (compare, lambda a, b: prepare(tmp_path / "pack", "recorded", evals_dataset=str(b), model_name=MODEL)):
+        with pytest.raises(UserError, match=rf"{results.name}: {words}.*Use the "):
+            read(OUTPUT, tmp_path / "run")
 
 
 def test_a_change_of_each_compared_setting_is_seen(tmp_path: Path) -> None:

@@ -104,6 +104,13 @@ def test_the_requests_of_fidelity_are_no_batch(place: Path) -> None:
     assert run("export", place / "work_dir", "--to", "batch", "--force")[0] == 2
 
 
+def test_a_batch_file_of_somebody_is_not_replaced(place: Path) -> None:
+    line = lines_of(place / "batch.jsonl")[0]
+    write(place / "mine.jsonl", [{**line, "custom_id": "request-1"}])
+    with pytest.raises(UserError, match="is no output of this kind that meta-eval wrote, so it is not replaced"):
+        export(place / "work_dir", place / "mine.jsonl", to="batch")
+
+
 def test_each_repeat_of_a_doc_is_sampled_with_its_own_seed(place: Path) -> None:
     pack = place / "work_dir"
     edit(pack / "_cot_letter_yaml", "do_sample: false", "do_sample: true")
@@ -175,6 +182,9 @@ def test_a_file_of_errors_beside_the_results_is_read_with_them(place: Path) -> N
         (lambda name: result(name, completion("x", finish="abort")), "the response ended with 'abort'"),
         (lambda name: result(name, None, error="stream mode"), "stream mode"),
         (lambda name: result(name, None, error={}), "no reason was given"),
+        (lambda name: result(name, {"error": "slow down"}, status="429"), "HTTP 429: slow down"),
+        (lambda name: result(name, completion("x"), status="fine"), "its status_code is no number"),
+        (lambda name: result(name, completion("x"), status=None), "its status_code is no number"),
     ],
 )
 def test_a_failed_request_is_named_with_the_services_own_words(
@@ -186,6 +196,14 @@ def test_a_failed_request_is_named_with_the_services_own_words(
     file = changed(place, fail)
     assert f"1 failed ({TEXTS}/0: {reason})" in refusal(place, file)
     assert scores(place, file, partial=True)
+
+
+def test_a_status_may_be_a_number_in_a_text(place: Path) -> None:
+    def quote(lines: list[Line]) -> None:
+        for line in lines:
+            line["response"]["status_code"] = str(line["response"]["status_code"])
+
+    assert scores(place, changed(place, quote)) == scores(place)
 
 
 def test_two_answers_where_one_was_asked_are_a_failure(place: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,14 @@ def write_pair(folder: Path) -> Path:
     write(folder / "words_requests.jsonl", [request(number) for number in range(10)])
     write(folder / "output.jsonl", results())
     return folder
+
+
+def test_a_key_in_the_body_of_a_request_is_no_setting() -> None:
+    docs, generation = split_bodies([{**request(number)["body"], "api_key": f"s3cret-{number}"} for number in (1, 2)])
+    docs += split_bodies([{**request(1)["body"], "api_key": "s3cret"}])[0]
+    assert "s3cret" not in json.dumps([docs, generation])
+    with pytest.raises(UserError, match="^request 0 asks for several answers at once"):
+        split_bodies([{**request(0)["body"], "n": 2}])
 
 
 @pytest.fixture
@@ -332,6 +341,75 @@ def test_a_file_of_a_pair_in_a_form_that_is_not_read_is_named(name: str, form: s
         file.rename(f"{file}.gz")
     with pytest.raises(UserError, match=f"{name}.*{words}"):
         made(pair)
+
+
+GOLDS = [{"custom_id": f"q-{number}", "gold": word} for number, word in enumerate(WORDS)]
+
+
+def lines(key: str = "gold", custom_id: str = "custom_id") -> bytes:
+    """Golds, perhaps with other keys."""
+    return "".join(json.dumps({custom_id: gold["custom_id"], key: gold["gold"]}) + "\n" for gold in GOLDS).encode()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("golds.jsonl", lines("answer"), "begins with no request, result or gold of a batch"),
+        ("golds.jsonl", lines(custom_id="id"), "begins with no request"),
+        ("truth.jsonl", lines("answer"), "begins with no request"),
+        ("truth.jsonl", lines(custom_id="id"), "begins with no request"),
+        ("golds.jsonl", b"# golds\n" + lines(), "begins with no request"),
+        ("golds.jsonl", json.dumps(GOLDS[0], indent=1).encode(), "begins with no request"),
+        ("golds.jsonl", lines().decode().encode("utf-16"), "cannot be read (it is UTF-16 and not UTF-8"),
+        ("golds.jsonl", gzip.compress(lines()), "cannot be read (it is compressed (gzip)"),
+        ("golds.jsonl.gz", gzip.compress(lines()), "is compressed, and not read so"),
+        ("golds.jsonl", b"", "is empty"),
+        ("golds.json", lines(), "is not read: its name does not end with .jsonl"),
+        ("Gold.csv", b"custom_id,gold\nq-0,zero\n", "is not read: its name does not end with .jsonl"),
+        ("golds.jsonl", "folder", "cannot be read (it is a folder, not a file)"),
+        ("golds.jsonl", "pipe", "cannot be read (it is not a regular file)"),
+        ("golds.jsonl", "link", "cannot be read (No such file or directory)"),
+        ("words_requests.jsonl", b"# a\n{}\n", "begins with no request"),
+        ("output.jsonl", b"{\n{}\n", "begins with no request"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("named", ["folder", "file"])
+def test_a_file_beside_a_pair_that_may_be_its_golds_and_is_not_read_stops_the_command(
+    name: str, content: bytes | str, words: str, named: str, pair: Path
+) -> None:
+    """Read past, the recorded answers would be taken as right without a word."""
+    place, file = pair if named == "folder" or name == "output.jsonl" else pair / "output.jsonl", pair / name
+    if content == "folder":
+        file.mkdir()
+    elif content == "pipe":
+        os.mkfifo(file)
+    elif content == "link":
+        file.symlink_to("nothing")
+    else:
+        file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    if name in ("words_requests.jsonl", "output.jsonl"):
+        (pair / "golds.jsonl").write_bytes(lines())
+    said = refusal(place)
+    assert said.startswith(f"{file}: {words}") and "\n" not in said
+
+
+def test_other_files_may_lie_beside_a_pair(pair: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (pair / "errors.jsonl").touch()
+    (pair / "old.jsonl.gz").write_bytes(gzip.compress(lines()))
+    (pair / "make_golds.py").write_text("print()\n")
+    (pair / "._golds.jsonl").write_bytes(b"\0\5\x16\7")
+    (pair / "golds").mkdir()
+    write(pair / "questions.jsonl", [{"question": "Write 1 as a word.", "answer": "one"}])
+    assert read_manifest(made(pair)).tasks["words"].docs == 10
+    said = f"{pair}: questions.jsonl is not read: its first line has neither a custom_id nor a gold"
+    assert caplog.messages.count(said) == 1
+
+
+@pytest.mark.parametrize("left", ["words_requests.jsonl", "output.jsonl"])
+def test_a_file_that_may_be_the_missing_one_of_a_pair_is_named(left: str, pair: Path) -> None:
+    for name in {"words_requests.jsonl", "output.jsonl"} - {left}:
+        write(pair / name, [{"id": f"q-{number}", "text": word} for number, word in enumerate(WORDS)])
+        assert f"; {name} is not read: its first line has neither a custom_id nor a gold" in refusal(pair)
 
 
 @pytest.mark.parametrize(("right", "warns"), [(0, True), (1, False)])

@@ -9,11 +9,13 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from chat_server import Body, ChatServer, Reply, completion, stream
+from growth import check_growth
 from marks import thorough
 
 from meta_eval.ask.request import Request
@@ -328,14 +330,13 @@ def test_a_stream_with_a_strange_index_is_no_answer(index: int) -> None:
 @thorough
 def test_a_stream_of_single_characters_takes_time_in_its_length() -> None:
     """Eight times as many pieces take eight times as long, and not 64 times."""
-    seconds = []
-    for count in (50_000, 400_000):
-        began = time.process_time()
+
+    def merge(count: int) -> None:
         merger = StreamMerger()
         merger.feed(_event(content="x") * count + b"data: [DONE]\n\n")
         merger.finish()
-        seconds.append(time.process_time() - began)
-    assert seconds[1] < 16 * seconds[0]
+
+    check_growth(partial(merge, 50_000), partial(merge, 400_000), at_most=16)
 
 
 def test_other_forms_after_an_hour_are_said_once_and_kept(caplog: pytest.LogCaptureFixture) -> None:
@@ -460,6 +461,32 @@ def test_a_fault_that_stays_is_one_line(fault: str, monkeypatch: pytest.MonkeyPa
     errors = {response.id: response.error for response in responses}
     assert errors["t/good/0"] is None
     assert errors["t/bad/0"] and "\n" not in errors["t/bad/0"] and KEY not in errors["t/bad/0"]
+
+
+@pytest.mark.parametrize("status", [408, 429, 503])
+@pytest.mark.parametrize("wait", ["0", "-5", "0.0001", "Wed, 21 Oct 2015 07:28:00 GMT"])
+def test_a_time_that_is_over_removes_no_pause(wait: str, status: int) -> None:
+    """Pauses double from 2 ms: some ten fit into a second. Only a server that is too busy is asked all that time."""
+    busy = Reply({"error": {"message": "slow down"}}, status, {"Retry-After": wait})
+    (response,), server = ask(lambda _: busy, make_request("a"), retries=2, request_timeout=1)
+    assert str(status) in str(response.error)
+    assert len(server.bodies) == 3 if status != 429 else 5 < len(server.bodies) < 20
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "zstd"])
+def test_an_encoding_that_cannot_be_read_is_named(encoding: str) -> None:
+    plain = Reply(completion("A"), 200, {"Content-Encoding": encoding})
+    (response,), _ = ask(lambda _: plain, make_request("a"), retries=1)
+    assert str(response.error).endswith("/v1: a response whose Content-Encoding cannot be read")
+
+
+@pytest.mark.parametrize("wait", ["1000000000", "Fri, 31 Dec 9999 23:59:59 GMT"])
+def test_an_endpoint_that_asks_to_wait_for_hours_is_not_checked(wait: str) -> None:
+    busy = Reply({"error": {"message": "slow down"}}, 429, {"Retry-After": wait})
+    began = time.monotonic()
+    with ChatServer(lambda _: busy) as server, make_client(server.url) as client:
+        client.examine([make_request("a")])
+    assert time.monotonic() - began < 10
 
 
 def _clock() -> Iterator[float]:

@@ -208,3 +208,21 @@ def test_answers_that_load_itself_cuts_are_not_laid_to_the_engine(place: Path) -
     with ChatServer(lambda _: completion("The best", "length")) as server:
         done = tell(server, place, *words)
     assert done.returncode in (0, 3) and "limit of the engine's own" not in done.stderr
+
+
+def test_a_metric_that_the_grader_does_not_give_is_named(tmp_path: Path) -> None:
+    write_rows(tmp_path / "my_tasks" / "questions.jsonl", [{"question": f"{n}?", "answer": "B"} for n in range(3)])
+    (tmp_path / "my_tasks/quiz.py").write_text(
+        "def grade(doc, results):\n    return {'found': 1.0}\n", encoding="utf-8"
+    )
+    (tmp_path / "my_tasks/my_quiz.yaml").write_text(
+        "task: my_quiz\ndataset_path: json\ndataset_kwargs: {data_files: {test: my_tasks/questions.jsonl}}\n"
+        "test_split: test\noutput_type: generate_until\ndoc_to_text: '{{question}}'\ndoc_to_target: '{{answer}}'\n"
+        "process_results: !function quiz.grade\ngeneration_kwargs: {until: [], max_gen_toks: 8}\n"
+        "metric_list: [{metric: fund, aggregation: mean, higher_is_better: true}]\n",
+        encoding="utf-8",
+    )
+    keys = {"evals_dataset": "lm-eval", "template_dir": "./my_tasks", "tasks": "my_quiz"}
+    with ChatServer(answer) as server:
+        done = tell(server, tmp_path, "run", "--no-report", **keys)
+    assert "my_quiz: its grader gives no fund,none, so reports have no score of it; it gives found,none" in done.stderr

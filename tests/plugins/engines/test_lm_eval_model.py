@@ -66,7 +66,7 @@ class Small(LM):  # type: ignore[misc]
 
 @pytest.fixture(autouse=True)
 def _known(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    offer(monkeypatch, registry.ENTRY_POINTS, **{NAME: LmEvalModel(NAME)})
+    offer(monkeypatch, registry.BACKENDS_GROUP, **{NAME: LmEvalModel(NAME)})
     Small.made.clear()
     yield
 

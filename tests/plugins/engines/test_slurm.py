@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
 import shutil
 import signal
 import stat
@@ -220,6 +221,15 @@ def test_grade_only_starts_no_engine_and_grades_no_shard(project: Path) -> None:
     assert not (project / "eval_results/answers/logs").exists()
     done = cli("run", "--grade-only", "--shard", "0/2", cwd=project)
     assert (done.returncode, "--grade-only" in done.stderr) == (2, True)
+
+
+def test_answers_that_cannot_be_graded_make_the_exit_code_one(project: Path) -> None:
+    words = ("run", "--no-canary", "--no-report")
+    assert forked(*words, cwd=project, PYTHONPATH=STAND_IN).returncode == 0
+    for file in (project / "eval_results/answers").glob("*.jsonl"):
+        file.write_text(re.sub(r'"logprob": -[0-9.e-]+', '"logprob": 2.5', file.read_text()))
+    done = forked(*words, "--grade-only", cwd=project, PYTHONPATH=STAND_IN)
+    assert (done.returncode, "a log-probability of a choice is above 0" in done.stderr) == (1, True), done.stderr
 
 
 SBATCH = """#!/bin/sh

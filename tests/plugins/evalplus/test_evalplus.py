@@ -64,6 +64,13 @@ def test_the_first_form_is_read_and_its_answers_are_unknown_not_empty(tmp_path: 
     assert (task.task, values(task), task.docs[0].answer_empty) == ("mbpp", [0.5], False)
 
 
+def test_runs_with_and_without_the_further_tests_have_other_verdicts(tmp_path: Path) -> None:
+    a = write_json(tmp_path / "a" / NAME, log([[program()]] * 4))
+    b = write_json(tmp_path / "b" / NAME, log([[program(plus=None)]] * 4))
+    with pytest.raises(UserError, match="humaneval: the runs have other verdicts, base,none, plus,none"):
+        compare(a, b)
+
+
 def test_problems_are_paired_by_their_ids(tmp_path: Path) -> None:
     failing = {**program(plus="fail"), "solution": "def f():\n    return 2"}
     rows = [[program() if number % 4 else failing] for number in range(40)]
@@ -91,7 +98,7 @@ def test_results_become_no_pack(tmp_path: Path) -> None:
 BAD: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "a problem that is a text": (lambda tree: tree["eval"].update({"HumanEval/0": "x"}), "HumanEval/0 is 'x', and must"),
     "a problem that is null": (lambda tree: tree["eval"].update({"HumanEval/0": None}), "has no program"),
-    "a problem without a program": (lambda tree: tree["eval"].update({"HumanEval/0": []}), "has no program"),
+    "a problem without a program": (lambda tree: tree["eval"].update({"HumanEval/0": []}), "has no program. Use the file of"),
     "a program that is a text": (lambda tree: tree["eval"].update({"HumanEval/0": ["x"]}), "is a text and no object"),
     "a status that is a number": (
         lambda tree: tree["eval"]["HumanEval/0"][0].update(base_status=1), "base_status is 1, and must be text",

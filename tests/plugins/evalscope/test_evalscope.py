@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from foreign_logs import BROKEN, check_mutations, list_unseen_settings, refuse, write_json, write_lines
+from foreign_logs import BROKEN, check_damage, check_mutations, list_unseen_settings, refuse, write_json, write_lines
 from packs import prepare, read_docs
 
 from meta_eval import compare, verify
@@ -145,6 +145,27 @@ def test_answers_that_were_not_reviewed_and_samples_that_were_not_asked_are_miss
     assert "40 of 60 docs were run" in compare(a, a).summary
 
 
+@pytest.mark.parametrize("kept", [None, 0, 20])
+def test_reviews_without_a_prediction_are_noted_and_have_no_other_prompt(tmp_path: Path, kept: int | None) -> None:
+    rows = [review(number) for number in range(40)]
+    a, b = (write(tmp_path / side, rows, model=side) for side in "ab")
+    path = b / RUN / "predictions" / "b" / "sums_default.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.unlink() if kept is None else path.write_bytes(b"".join(lines[:kept]))
+    found = compare(a, b, margin=20)
+    assert found.decision.outcome == "SHIP"
+    assert any(f"{40 - (kept or 0)} of 40 reviews of sums_default have no prediction" in note for note in found.notes)
+
+
+def test_a_review_twice_is_refused_and_a_report_of_fewer_is_noted(tmp_path: Path) -> None:
+    rows = [review(number) for number in range(4)]
+    assert "has 4 reviews of sums_default, and its report says 3" in " ".join(
+        read_any_run([write(tmp_path / "a", rows, report_of=report(rows, num=3))]).notes
+    )
+    with pytest.raises(UserError, match="line 5: repeats the index 0"):
+        read(write(tmp_path / "b", [*rows, rows[0]]))
+
+
 def test_a_run_without_a_report_is_noted(tmp_path: Path) -> None:
     folder = write(tmp_path / "a", [review(1)])
     (folder / RUN / "reports" / "m" / "sums.json").unlink()
@@ -216,7 +237,7 @@ def in_score(**values: Any) -> Callable[[dict[str, Any]], Any]:
 BAD: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "no index": (
         lambda row: (row.pop("index"), row["sample_score"].pop("group_id"), row["sample_score"].pop("sample_id")),
-        "has no index",
+        "has no index. Use the file of a finished run, as it was written",
     ),
     "an index that is a list": (lambda row: row.update(index=[1]), "index is a list, and must be a text or a whole number"),
     "a score that is a list": (lambda row: row["sample_score"].update(score=[]), "score is a list, and must be an object"),
@@ -269,6 +290,14 @@ def test_a_line_that_is_cut_off_is_one_message(tmp_path: Path) -> None:
     path = folder / RUN / "reviews" / "m" / "sums_default.jsonl"
     path.write_bytes(path.read_bytes()[:-50])
     assert "sums_default.jsonl, line 2: is cut off or not JSON" in str(refuse(folder))
+
+
+@pytest.mark.parametrize("file", ["reviews/m/more_default.jsonl", "reports/m/more.json"])
+def test_a_damaged_dataset_does_not_stop_the_others(tmp_path: Path, file: str) -> None:
+    root = write(tmp_path, [review(1)]) / RUN
+    for path in list(root.glob("*/m/sums*")):
+        path.with_name(path.name.replace("sums", "more")).write_bytes(path.read_bytes())
+    check_damage(tmp_path, f"{RUN}/{file}", "more", "sums")
 
 
 def test_a_configuration_that_runs_code_is_one_message(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from foreign_logs import BROKEN, check_mutations, list_unseen_settings, refuse, write_json
+from foreign_logs import BROKEN, check_damage, check_mutations, list_unseen_settings, refuse, write_json
 from packs import prepare, read_docs
 
 from meta_eval import compare, verify
@@ -197,6 +197,27 @@ def test_a_broken_file_is_one_message(tmp_path: Path, file: str, name: str) -> N
     (folder / file).write_bytes(content)
     words = "is no list" if "and no object" in words and file.startswith("per") else words
     assert words in str(refuse(folder))
+
+
+def write_two(folder: Path, model: str) -> Path:
+    write(folder / "one", [1.0] * 40, model=model)
+    (write(folder / "two", [0.0], model=model) / "run_spec.json").write_text('{"name": "gsm:model=m"}')
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("file", "damaged"), [("per_instance_stats.json", "gsm"), ("run_spec.json", "two_scenario_state.json")]
+)
+def test_a_damaged_run_does_not_stop_the_others(tmp_path: Path, file: str, damaged: str) -> None:
+    check_damage(write_two(tmp_path, "org/a"), f"two/{file}", damaged, "mmlu:subject_sums")
+
+
+def test_a_damaged_run_forbids_ship_unless_it_is_skipped(tmp_path: Path) -> None:
+    a, b = write_two(tmp_path / "a", "org/a"), write_two(tmp_path / "b", "org/b")
+    (b / "two" / "per_instance_stats.json").write_bytes(b"[")
+    found = compare(a, b, margin=20)
+    assert found.decision.outcome == "UNDECIDED" and "left out" in found.summary
+    assert compare(a, b, margin=20, skip_damaged=True).decision.outcome == "SHIP"
 
 
 def test_a_run_without_metrics_is_one_message(tmp_path: Path) -> None:

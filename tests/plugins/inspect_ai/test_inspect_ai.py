@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from foreign_logs import BROKEN, check_mutations, list_unseen_settings, refuse, write_json
+from foreign_logs import BROKEN, check_damage, check_mutations, list_unseen_settings, refuse, write_json
 from marks import each
 from packs import prepare, read_docs
 
@@ -245,6 +245,16 @@ def test_of_several_logs_of_a_task_the_newest_counts_and_failed_ones_do_not(tmp_
     assert values(read(tmp_path / "logs")) == [0.5]
     repeats = read_any_run([tmp_path / "logs"], repeats=True)
     assert [values(task) for task in repeats.all_runs("tests_sums")] == [[0.5], [0.0]]
+
+
+def test_a_damaged_log_does_not_stop_the_others(tmp_path: Path) -> None:
+    tree = log([sample(1)])
+    write(tmp_path / "one.json", tree)
+    tree["eval"]["task"] = "gpqa"
+    write(tmp_path / "two.json", tree)
+    check_damage(tmp_path, "two.json", "two.json", "tests_sums")
+    write(tmp_path / "two.json", {**tree, "status": "error"})
+    assert "did not end" in read_any_run([tmp_path]).faults["gpqa"]
 
 
 def test_logs_of_two_models_are_no_run(tmp_path: Path) -> None:

@@ -60,28 +60,43 @@ def test_a_value_of_another_type_stops_with_row_and_hash(column: str, value: obj
         check([make_row("one"), bad])
 
 
+@pytest.mark.parametrize(
+    ("column", "value", "words"),
+    [
+        ("input_correct_responses", ["B", None], "holds None as item 1 and should be a list of strings"),
+        ("input_final_prompts", [3], "holds 3 as item 0 and should be a list of strings"),
+        ("input_choice_list", {"A": "3", "B": 3}, "holds 3 as item 'B' and should be a struct of strings"),
+        ("input_choice_list", ["A"], "is list and should be a struct of strings"),
+        ("input_correct_responses", "B", "is str and should be a list of strings"),
+    ],
+)
+def test_an_item_of_another_type_is_named(column: str, value: object, words: str) -> None:
+    with pytest.raises(DataError, match=rf"row 1 .*: column {column} {words}. Fix {column} of this row"):
+        check([make_row("one"), {**make_row("two"), column: value}])
+
+
 def test_structs_may_lack_keys() -> None:
     assert check([make_row(input_choice_list={"A": "x"}, eval_config={})]).warnings == {}
 
 
 @pytest.mark.parametrize("prompt", ["", "  \n", BOS])
 def test_an_empty_prompt_stops(prompt: str) -> None:
-    with pytest.raises(DataError, match="empty prompt"):
+    with pytest.raises(DataError, match="empty prompt. Fix input_final_prompts of this row"):
         check([make_row(prompts=[prompt])])
 
 
 def test_a_row_without_gold_stops_where_the_gold_is_needed() -> None:
     row = make_row(gold=[])
-    with pytest.raises(DataError, match="no correct response"):
+    with pytest.raises(DataError, match="no correct response.* Fix input_correct_responses of this row"):
         check([row])
     assert check([row], needs_gold=False).rows == [row]
 
 
 def test_the_number_of_prompts_must_fit_the_task() -> None:
     several, single = make_row(prompts=["a A", "a B"]), make_row()
-    with pytest.raises(DataError, match="2 prompts"):
+    with pytest.raises(DataError, match="2 prompts.* Fix input_final_prompts of this row"):
         check([several])
-    with pytest.raises(DataError, match="1 prompt"):
+    with pytest.raises(DataError, match="1 prompt.* Fix input_final_prompts of this row"):
         check([single], output_type="multiple_choice")
     assert check([several], output_type="multiple_choice").rows == [several]
 
@@ -115,6 +130,11 @@ def test_duplicate_prompts_are_kept_and_counted() -> None:
     assert checked.warnings == {"duplicate_prompts": 1}
 
 
+def test_duplicate_prompts_with_other_golds_are_counted() -> None:
+    rows = [make_row("same", input_correct_responses=[gold]) for gold in "AAB"]
+    assert check(rows).warnings == {"duplicate_prompts": 2, "duplicate_prompts_with_other_golds": 1}
+
+
 def test_a_leading_bos_is_taken_off_after_the_hash_was_checked() -> None:
     checked = check([make_row(prompts=[BOS + BOS + "hello"]), make_row("other")])
     assert checked.rows[0]["input_final_prompts"] == ["hello"]
@@ -124,6 +144,18 @@ def test_a_leading_bos_is_taken_off_after_the_hash_was_checked() -> None:
 def test_recorded_settings_are_collected() -> None:
     rows = [make_row("a"), make_row("b", eval_config={"max_gen_len": "512", "seed": None})]
     assert check(rows).recorded_settings == {"max_gen_len": ["1024", "512"], "num_few_shot": ["5"]}
+
+
+@pytest.mark.parametrize(
+    ("settings", "kept"),
+    [
+        ({"token": "abc"}, {"token": ["…"]}),
+        ({"note": f"hf_{'aB3' * 11}"}, {"note": ["…"]}),
+        ({"client": {"api_key": "abc", "retries": 2}}, {"client": ["{'api_key': '…', 'retries': 2}"]}),
+    ],
+)
+def test_recorded_settings_hold_no_credential(settings: dict[str, Any], kept: dict[str, list[str]]) -> None:
+    assert check([make_row("a", eval_config=settings)]).recorded_settings == kept
 
 
 @given(st.lists(st.text(min_size=1).filter(str.strip), min_size=2, unique=True), st.data())

@@ -123,12 +123,42 @@ UNFITTING = [
 ]
 
 
-@pytest.mark.parametrize(("prompts", "completions"), UNFITTING)
-def test_where_what_was_scored_does_not_fit_the_prompts_what_they_share_is_the_context(
-    prompts: list[str], completions: list[str]
-) -> None:
+def test_where_what_was_scored_does_not_resemble_the_prompts_what_they_share_is_the_context() -> None:
+    prompts, completions = UNFITTING[0]
     doc = template().make_doc(choice_row(prompts, ["yes"], output_choice_completions=completions))
     assert (doc["prompt"], doc["continuations"]) == template().split(prompts)
+
+
+FOUR = [f"Q\nAnswer: {letter}" for letter in "ABCD"]
+SCORED = [f"Answer: {letter}" for letter in "ABCD"]
+
+
+@pytest.mark.parametrize(
+    ("prompts", "completions", "words"),
+    [
+        (FOUR[::-1], SCORED, r"prompt 1 ends with 'Q\nAnswer: D', and completion 1 is 'Answer: A'"),
+        ([*FOUR[1::-1], *FOUR[2:]], SCORED, r"prompt 1 ends with 'Q\nAnswer: B', and completion 1 is 'Answer: A'"),
+        ([f"{prompt} now" for prompt in FOUR], SCORED, r"prompt 1 ends with 'Q\nAnswer: A now', and completion 1 is"),
+        ([*FOUR[:2], FOUR[2] + ".", FOUR[3]], SCORED, r"prompt 3 ends with 'Q\nAnswer: C.', and completion 3 is"),
+        (FOUR[3:] * 4, SCORED, "prompt 1 ends with"),
+        (FOUR[:3], SCORED, "holds 3 prompts and 4 completions"),
+        (FOUR, SCORED[:3], "holds 4 prompts and 3 completions"),
+        (["X" + FOUR[0], *FOUR[1:]], SCORED, "the 4 prompts begin differently"),
+    ],
+)
+def test_prompts_that_contradict_each_other_or_what_was_scored_are_refused_with_the_hash(
+    prompts: list[str], completions: list[str] | None, words: str
+) -> None:
+    row = choice_row(prompts, ["Answer: D"], output_choice_completions=completions)
+    with pytest.raises(ValueError, match=re.escape(f"{row['input_question_hash']}: {words}")):
+        template().process_docs([row])
+
+
+def test_choices_whose_prompts_are_all_the_same_are_refused() -> None:
+    """Two that are alike are odd, and lm-eval takes the first: so the record does."""
+    row = choice_row(["Q tea", "Q tea", "Q tea"], ["C"], input_choice_list={"A": "tea", "B": "tea", "C": "tea"})
+    with pytest.raises(ValueError, match="all 3 prompts are the same, so that no choice is right"):
+        template().make_doc(row)
 
 
 @pytest.mark.parametrize(("prompts", "completions"), UNFITTING)

@@ -116,6 +116,12 @@ def exercise(text: str, test: str, **more: Any) -> dict[str, Any]:
     return row | more
 
 
+def function(**changes: Any) -> dict[str, Any]:
+    test = "def check(candidate):\n    assert candidate() == 1\n"
+    row = {"task_id": "HumanEval/0", "prompt": "def f():\n", "canonical_solution": "    return 1\n", "entry_point": "f"}
+    return row | {"test": test} | changes
+
+
 def asked(question: str, shown: str) -> dict[str, Any]:
     turn = "<|start_header_id|>{}<|end_header_id|>\n\n{}<|eot_id|>".format
     earlier = turn("user", "Double. assert double(1) == 2") + turn("assistant", "pass")
@@ -194,17 +200,51 @@ def test_shown_pairs_are_one_to_one_and_hold_their_evidence(texts: list[str], pr
         ("mbpp", exercise("Q", "t") | {"text": None}, "text or prompt"),
         ("mbpp_plus", exercise("Q", "t"), "test "),
         ("humaneval", {"prompt": "Q", "test": "t", "canonical_solution": "c", "task_id": "i"}, "entry_point"),
+        (
+            "mbpp",
+            exercise("Q", "t()", test_imports="import math"),
+            "test_imports is 'import math' and should be a list",
+        ),
+        (
+            "mbpp",
+            exercise("Q", "t()", test_imports=[None]),
+            r"test_imports is \[None\] and should be a list of strings",
+        ),
+        ("mbpp", exercise("Q", "t()", test_imports=5), "test_imports is 5 and should be a list of strings"),
+        ("mbpp", exercise("Q", "t()", test_setup_code=["x"]), r"test_setup_code is \['x'\] and should be a string"),
+        ("mbpp", exercise("Q", ""), "test_list holds no test"),
+        ("mbpp", exercise("Q", "# no test"), "test_list holds no test"),
+        ("mbpp", exercise("Q", "pass"), "test_list holds no test"),
+        ("mbpp", exercise("Q", "assert t("), "test_list is not Python, line 1"),
+        ("mbpp", exercise("Q", "t()", test_setup_code="def"), "test_imports and test_setup_code is not Python, line 1"),
+        ("mbpp_plus", exercise("Q", "t()") | {"test": "# none"}, "test holds no test"),
+        ("mbpp_plus", exercise("Q", "t()") | {"test": "assert t()\0"}, "test is not Python.*null bytes"),
+        ("humaneval", function(test="def check(candidate):\n    assert candidate(\n"), "test is not Python, line 2"),
+        (
+            "humaneval",
+            function(test="def check(candidate):\n    assert candidate()\0"),
+            "test is not Python.*null bytes",
+        ),
+        (
+            "humaneval",
+            function(test="def chekc(candidate):\n    assert candidate()"),
+            r"should define check\(candidate\)",
+        ),
+        ("humaneval", function(test="def check(candidate):\n    pass"), "check of test never uses candidate"),
+        ("humaneval", function(entry_point="not a name"), "entry_point is 'not a name', and prompt begins no such"),
+        ("humaneval", function(entry_point="g"), "entry_point is 'g', and prompt begins no such function"),
     ],
 )
 def test_a_malformed_original_is_named(name: str, original: dict[str, Any], words: str) -> None:
+    question = original.get("prompt") or "Q"
     with pytest.raises(DataError, match=words) as caught:
-        join(name, [asked("Q", "Q")], [original])
+        join(name, [asked(question, question)], [original])
     assert "my/original, split test, row 0" in str(caught.value)
 
 
 def test_every_form_of_mbpp_brings_its_set_up() -> None:
-    full = exercise("Q", "t", test_setup_code="root = 1")
-    sanitized = {"task_id": 1, "prompt": "Q", "code": "c", "test_imports": ["import math"], "test_list": ["t"]}
+    full = exercise("Q", "t()", test_setup_code="root = 1")
+    sanitized = {"task_id": 1, "prompt": "Q", "code": "c", "test_imports": ["import math"], "test_list": ["t()"]}
     assert join("mbpp", [asked("Q", "Q")], [full]).rows[0]["test_setup"] == "root = 1"
     assert join("mbpp", [asked("Q", "Q")], [sanitized]).rows[0]["test_setup"] == "import math"
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from command import cli
 from fakehub import sha256
 from hypothesis import given
 from hypothesis import strategies as st
@@ -46,6 +51,14 @@ def message(root: Path) -> str:
     with pytest.raises(SourceError) as caught:
         opened(root)
     return str(caught.value)
+
+
+def prepared(here: Path, **keys: Any) -> str:
+    """The error of prepare, run in a folder."""
+    (here / "c.yaml").write_text(json.dumps({"model_name": "my/model", "tasks": "meta_gpqa", **keys}))
+    done = cli("prepare", "-c", "c.yaml", cwd=here)
+    assert done.returncode == 2
+    return done.stderr[done.stderr.index("error: ") :]
 
 
 # Layouts
@@ -136,6 +149,23 @@ def test_a_partial_snapshot_offers_what_is_there(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="is missing, and README") as caught:
         dataset.fetch("math")
     assert details("math") in str(caught.value)
+
+
+@pytest.mark.parametrize("file", [details("gpqa"), "../x.parquet", "/etc/passwd"])
+def test_a_snapshot_of_a_card_alone_is_told_what_its_card_lists(tmp_path: Path, file: str) -> None:
+    (tmp_path / "evals").mkdir()
+    front_matter(tmp_path / "evals", f"configs:\n- config_name: {STEM}__gpqa__details\n  data_files: {file}\n")
+    assert prepared(tmp_path, evals_dataset="./evals").startswith(
+        f"error: ./evals: {file} is missing, and README.md lists it. Copy"
+    )
+
+
+@pytest.mark.parametrize("link", [True, False])
+def test_a_folder_of_a_pipe_or_a_broken_link_is_told_so(tmp_path: Path, link: bool) -> None:
+    file = tmp_path / "evals" / "gpqa.jsonl"
+    file.parent.mkdir()
+    file.symlink_to("nowhere") if link else os.mkfifo(file)
+    assert "error: ./evals: holds gpqa.jsonl, which is no regular file" in prepared(tmp_path, evals_dataset="./evals")
 
 
 def test_a_missing_subset_is_answered_with_those_there_are(tmp_path: Path) -> None:
@@ -304,6 +334,25 @@ def test_an_original_that_is_a_folder(tmp_path: Path) -> None:
     assert [file.name for file in original.fetch("test")] == ["data/test.parquet"]
     with pytest.raises(SourceError, match=r"no file holds the split 'dev'.*data/test\.parquet, data/train\.parquet"):
         original.fetch("dev")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (os.mkfifo, "./o: is neither a regular file nor a folder. Name a .parquet"),
+        (lambda path: (path.mkdir(), os.mkfifo(path / "test.jsonl")), "./o: cannot be read: test.jsonl: it is not a regular file"),
+    ],
+    ids=["pipe", "folder"],
+)  # fmt: skip
+def test_an_original_that_cannot_be_read_is_not_taken_for_an_evals_dataset(
+    tmp_path: Path, spoil: Callable[[Path], Any], words: str
+) -> None:
+    write_rows(tmp_path / "evals" / "math_hard.jsonl", [make_row()])
+    spoil(tmp_path / "o")
+    keys = {"tasks": "meta_math_hard", "evals_dataset": "./evals", "originals": {"math": {"id": "./o"}}}
+    said = prepared(tmp_path, **keys)
+    assert words in said
+    assert "evals dataset" not in said
 
 
 @pytest.mark.parametrize("make", [False, True])

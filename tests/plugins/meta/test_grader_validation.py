@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -17,6 +18,7 @@ from meta_eval.plugins.meta.catalog import grader_validation
 from meta_eval.plugins.meta.catalog.grader_validation import Comparison, find_trust
 from meta_eval.plugins.meta.listing import list_tasks
 
+PAGE = REPOSITORY / "docs/plugins/meta/grader_validation.md"
 TASKS = shipped().tasks
 each_check = each("check", grader_validation.list_comparisons())
 
@@ -146,7 +148,7 @@ def test_the_readme_counts_the_subsets_that_are_verified() -> None:
         if line.grading.startswith("verified")
     }
     text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
-    assert f"Grading of {len(verified)} subsets is *verified*" in " ".join(text.split())
+    assert f": {len(verified)} subsets *verified*" in " ".join(text.split())
 
 
 def grader_of(task: Template) -> object:
@@ -187,8 +189,8 @@ def test_how_far_verdicts_are_proven(task: str, verdict: str, trust: str) -> Non
 
 
 def test_a_page_sorts_all_tasks_by_how_far_they_can_be_trusted() -> None:
-    page = (REPOSITORY / "docs" / "plugins" / "meta" / "grader_validation.md").read_text(encoding="utf-8")
-    table = page.partition("## How far each task can be trusted")[2].partition("## Instruct models")[0]
+    page = PAGE.read_text(encoding="utf-8")
+    table = page.partition("## How far each task can be trusted")[2]
     rows = [line.split(" | ") for line in table.splitlines() if line.startswith("| `")]
     assert {row[0].strip("| `") for row in rows} == set(TASKS)
     kinds = [re.sub("`.*`", "", row[1]) for row in rows]
@@ -197,3 +199,6 @@ def test_a_page_sorts_all_tasks_by_how_far_they_can_be_trusted() -> None:
         "the compared grader of ", "nothing to compare with",
     ]  # fmt: skip
     assert any(row[0] == "| `meta_math`" and row[1] == "the verified grader of `meta_math_hard`" for row in rows)
+    named = {re.findall("`(.*)`", row[3])[0] for row in rows if row[3] != "-"}
+    comparisons = json.loads(PAGE.with_suffix(".json").read_text(encoding="utf-8"))
+    assert named <= {comparison["id"] for comparison in comparisons}

@@ -424,6 +424,7 @@ from meta_eval.plugins.meta.source import hub_datasets
 from meta_eval.plugins.meta.catalog.dataset_names import Identity
 if len(sys.argv) > 1:
     import resource
+    sys.dont_write_bytecode = True  # Python up to 3.12 keeps a compiled module that was cut by the limit
     resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), int(sys.argv[1])))
 try:
     dataset = hub_datasets.open_evals_dataset({EVALS!r}, revision=None, identity=Identity(None, None, None))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import json
-import time
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
+from growth import check_growth
 from hypothesis import given
 from hypothesis import strategies as st
 from rows import make_row
@@ -159,13 +162,8 @@ def _match_hashes(texts: list[tuple[str, ...]]) -> None:
 def test_four_times_as_many_rows_take_no_eight_times_as_long(
     match: Callable[[list[tuple[str, ...]]], None], write: Callable[[int], tuple[str, ...]]
 ) -> None:
-    took = []
-    for rows in (400, 1600):
-        texts = [write(number) for number in range(rows)]
-        began = time.process_time()
-        match(texts)
-        took.append(time.process_time() - began)
-    assert took[1] < 8 * max(took[0], 0.03)
+    few, many = ([write(number) for number in range(rows)] for rows in (400, 1600))
+    check_growth(partial(match, few), partial(match, many), at_most=8)
 
 
 def ifeval_row(prompt: str, **members: Any) -> dict[str, Any]:
@@ -212,14 +210,57 @@ def test_a_dialog_without_exactly_one_user_message_stops(dialog: object) -> None
 
 
 def test_sparse_kwargs_stay_sparse_and_filled_ones_become_so() -> None:
-    filled = original("p", kwargs=[{"num_words": 5, "relation": None, "keywords": None}])
-    assert join([ifeval_row("p")], [filled]).rows[0]["kwargs"] == ['{"num_words": 5}']
+    given = {"num_words": 5.0, "relation": "at least", "keywords": None}
+    filled = original("p", instruction_id_list=["length_constraints:number_words"], kwargs=[given])
+    assert join([ifeval_row("p")], [filled]).rows[0]["kwargs"] == ['{"num_words": 5, "relation": "at least"}']
 
 
-@pytest.mark.parametrize("broken", [{"key": "x"}, {"kwargs": []}, {"instruction_id_list": None}])
+@pytest.mark.parametrize(
+    "broken",
+    [{"key": "x"}, {"key": True}, {"key": 10**30}, {"kwargs": []}, {"instruction_id_list": None}, {"kwargs": [5]},
+     {"instruction_id_list": [None]}],
+)  # fmt: skip
 def test_a_malformed_original_stops_and_is_named(broken: dict[str, Any]) -> None:
-    with pytest.raises(DataError, match="my/original, split train, row 0"):
+    with pytest.raises(DataError, match="my/original, split train, row 0: key .*Name the original dataset"):
         join([ifeval_row("p")], [original("p", **broken)])
+
+
+@pytest.mark.parametrize(
+    ("instruction", "arguments", "words"),
+    [
+        ("punctuation:no_coma", {}, "can check, 'punctuation:no_coma'; did you mean 'punctuation:no_comma'?"),
+        ("punctuation:no_comma", {"nonsense": 1}, "nonsense of punctuation:no_comma is 1 and should be left out"),
+        ("keywords:existence", {"keywords": ["(((("]}, "keywords of keywords:existence is ['(((('] and should be a list"),
+        ("keywords:existence", {"keywords": [None]}, "is [None] and should be a list of texts"),
+        ("keywords:existence", {"keywords": "one"}, "is 'one' and should be a list of texts"),
+        ("keywords:existence", {"keywords": []}, "is [] and should be a list of texts"),
+        ("language:response_language", {"language": "xx"}, "is 'xx' and should be one of en es"),
+        ("length_constraints:number_words", {"num_words": 5, "relation": "exactly"}, "is 'exactly' and should be 'less than'"),
+        ("length_constraints:number_words", {"num_words": "5", "relation": "at least"}, "is '5' and should be a whole number"),
+        ("length_constraints:number_words", {"num_words": -5, "relation": "at least"}, "is -5 and should be a whole number"),
+        ("length_constraints:number_words", {"relation": "at least"}, "num_words of length_constraints:number_words is missing"),
+        ("keywords:letter_frequency", {"letter": "ab", "let_frequency": 1, "let_relation": "at least"}, "text of one character"),
+    ],
+)  # fmt: skip
+def test_an_instruction_that_the_checkers_cannot_check_stops(instruction: str, arguments: Any, words: str) -> None:
+    broken = original("p", 7, instruction_id_list=[instruction], kwargs=[arguments])
+    with pytest.raises(DataError, match=rf"my/original, split train, row 0: key 7.*{re.escape(words)}"):
+        join([ifeval_row("p")], [broken])
+
+
+def test_the_instructions_and_their_arguments_are_those_of_the_installed_lm_eval(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import nltk
+
+    monkeypatch.setattr(nltk, "download", lambda *_, **__: False)
+    from lm_eval.tasks.ifeval import instructions_registry, instructions_util
+
+    checkers = instructions_registry.INSTRUCTION_DICT
+    assert {name: list(known) for name, known in ifeval.INSTRUCTIONS.items()} == {
+        name: list(inspect.signature(checkers[name].build_description).parameters)[1:] for name in sorted(checkers)
+    }
+    assert ifeval.LANGUAGES.split() == list(instructions_util.LANGUAGE_CODES)
 
 
 def test_an_unmatched_row_stops_with_its_key_and_nearest_candidate() -> None:

@@ -26,7 +26,7 @@ BATCHES = "batches requests"
 )
 def test_a_task_has_the_gaps_that_apply_to_it(spec: dict[str, Any], family: str | None, words: list[str]) -> None:
     task = shipped().tasks["meta_mmlu_pro_instruct"]
-    chosen = {"subset": "x", "graded_by": "program", "row_format": "verified", **spec}
+    chosen = {"subset": "x", "graded_by": "program", "row_format": "seen", **spec}
     gaps = find_known_gaps(replace(task, spec=task.spec.model_copy(update=chosen)), Identity(None, family, None))
     assert [word in gap.text for word, gap in zip(words, gaps, strict=True)] == [True] * len(words)
     assert [bool(gap.backends) for gap in gaps] == [word == BATCHES for word in words]

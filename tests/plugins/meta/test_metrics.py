@@ -203,4 +203,4 @@ def test_lighteval_says_the_same_but_where_ours_say_that_they_differ(tmp_path: P
             metrics.choices(doc, [(likelihood, False) for likelihood in case["likelihoods"] + case["alone"]])
             == expected
         ), case
-    assert differing == {"f1": 1113, "quasi_prefix_match": 1526}  # as docs/guides/add_task.md says
+    assert differing == {"f1": 1113, "quasi_prefix_match": 1526}

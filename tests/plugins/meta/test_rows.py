@@ -104,6 +104,10 @@ def test_a_bad_line_is_named(tmp_path: Path, line: bytes, part: str) -> None:
         ("x.parquet", b"<!doctype html><title>Log in</title>", "web page"),
         ("x.parquet", b"PAR1PAR1", "corrupt parquet"),
         ("x.parquet", b'{"a": 1}', "this is not parquet"),
+        ("x.jsonl", gzip.compress(b'{"a": 1}'), "it is compressed (gzip): unpack it"),
+        ("x.zip", b"PK\3\4" + bytes(60), "it is compressed (zip): unpack it"),
+        ("x.jsonl", '{"a": 1}'.encode("utf-16"), "it is UTF-16 and not UTF-8: convert it"),
+        ("x.csv", b"a,b\n1,2\n", "this is CSV, which is not read. Write it as"),
     ],
 )
 def test_a_damaged_file_is_named(tmp_path: Path, name: str, content: bytes, part: str) -> None:
@@ -122,6 +126,13 @@ def test_two_columns_of_one_name(tmp_path: Path) -> None:
     sink = io.BytesIO()
     pq.write_table(pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"]), sink)
     assert "two columns have the same name" in message(tmp_path, ("x.parquet", sink.getvalue()))
+
+
+def test_a_byte_order_mark_is_passed_over(tmp_path: Path) -> None:
+    assert read(tmp_path, ("x.jsonl", b'\xef\xbb\xbf{"a": 1}\n'), ("y.jsonl", b'\xef\xbb\xbf\n{"a": 2}\n')) == [
+        {"a": 1},
+        {"a": 2},
+    ]
 
 
 def test_blank_lines_alone_are_no_rows(tmp_path: Path) -> None:

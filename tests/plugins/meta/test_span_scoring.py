@@ -11,7 +11,7 @@ from places import TEMPLATES
 from rows import make_row
 from template_modules import template_module
 
-from meta_eval.pack.templates import read_yaml
+from meta_eval.pack.templates import read_template_yaml
 
 spans = template_module("_common/spans.py")
 tasks = template_module("squad/utils.py")
@@ -51,7 +51,7 @@ def test_a_row_without_any_is_refused_with_its_hash() -> None:
     ],
 )
 def test_a_base_model_s_answer_is_its_first_line_that_is_not_empty(output: str, answer: list[str]) -> None:
-    base = read_yaml(TEMPLATES / "_base_span_yaml")
+    base = read_template_yaml(TEMPLATES / "_base_span_yaml")
     assert re.findall(base["filter_list"][0]["filter"][0]["regex_pattern"], output) == answer
 
 

@@ -28,7 +28,7 @@ def test_json_lists_every_task_with_all_that_is_known() -> None:
     listed = {line["task"]: line for line in json.loads(done.stdout)}
     assert set(listed) == set(shipped().tasks)
     pro = listed["meta_mmlu_pro_instruct"]
-    assert (pro["subset"], pro["shots"], pro["max_gen_toks"], pro["row_format"]) == ("mmlu_pro", "5", 1024, "verified")
+    assert (pro["subset"], pro["shots"], pro["max_gen_toks"], pro["row_format"]) == ("mmlu_pro", "5", 1024, "seen")
     assert pro["metric"] == "exact_match_macro,strict-match"
     assert {"model": "Llama-3.1-8B-Instruct", "value": 48.3, "averaging": "macro", "same_settings": True} in pro[
         "published"
@@ -180,6 +180,7 @@ def test_a_new_task_says_whether_its_subset_is_known() -> None:
     [
         (["a/b", "--subset", "s"], "is not a valid task name"),
         (["_mine", "--subset", "s"], "folders that begin with '_' are not searched"),
+        (["meta_instruct", "--subset", "s"], "'meta_instruct' is the name of a group"),
         (["mine", "--subset", "s", "--like", "mmul"], "did you mean 'mmlu'"),
         (["meta_bbh", "--subset", "s", "--template-dir", str(TEMPLATES)], "already exists"),
     ],

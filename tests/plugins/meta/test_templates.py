@@ -146,7 +146,7 @@ def test_the_metric_of_is_correct_is_a_metric_of_the_task(folder: Path) -> None:
     assert shipped().tasks["meta_ifeval"].spec.is_correct_metric == "one_or_all_strict,none"
     edit(
         yaml_of(folder),
-        ("    row_format: verified", "    is_correct_metric: one_or_none,none\n    row_format: verified"),
+        ("    row_format: seen", "    is_correct_metric: one_or_none,none\n    row_format: seen"),
     )
     with pytest.raises(TemplateError, match=r"meta_eval\.is_correct_metric: 'one_or_none,none' is not a metric"):
         read_meta_templates(folder)
@@ -180,8 +180,8 @@ def test_a_copy_by_hand_has_what_is_of_its_original_once_it_says_so(folder: Path
     listed = cli("tasks", "--template-dir", folder, "--json")
     lines = {line["task"]: line for line in json.loads(listed.stdout)}
     mine, original = lines["mine"], lines["meta_mmlu_pro_instruct"]
-    assert (mine["row_format"], bool(mine["published"])) == (("verified", True) if says_so else ("assumed", False))
-    assert (original["row_format"], bool(original["published"])) == ("verified", True)
+    assert (mine["row_format"], bool(mine["published"])) == (("seen", True) if says_so else ("assumed", False))
+    assert (original["row_format"], bool(original["published"])) == ("seen", True)
     assert ("mine: same rows as meta_mmlu_pro_instruct" in listed.stderr) is not says_so
     assert names("my_group", root=folder) == ["mine"]
     assert names("meta_instruct", root=folder) == ["meta_mmlu_pro_instruct"], "the same rows count once"
@@ -218,10 +218,23 @@ def test_twins_of_ones_own_count_once(says: tuple[str, str], kept: str, told: st
     assert names("first", "second", root=folder) == ["first", "second"], "who names both gets both"
     listed = cli("tasks", "--template-dir", folder, "--json")
     rests_on = {line["task"]: line["row_format"] for line in json.loads(listed.stdout)}
-    assert rests_on == {"first": "verified", "second": "assumed" if told else "verified"}
+    assert rests_on == {"first": "seen", "second": "assumed" if told else "seen"}
     said = " ".join(listed.stderr.split())
     assert (told in said, "counts as a copy" in said) == (True, bool(told))
     assert ("if it is the original, add copy_of to the other" in said) is bool(told)
+
+
+def test_an_original_that_is_no_task_is_named(folder: Path) -> None:
+    make_twins(folder, "frist", "first")
+    listed = cli("tasks", "--template-dir", folder)
+    assert "first: copy_of: no task is named 'frist'; did you mean 'first'?" in " ".join(listed.stderr.split())
+    assert "second: copy_of" not in listed.stderr
+
+
+def test_a_task_with_the_name_of_a_group_is_refused(folder: Path) -> None:
+    edit(yaml_of(folder), ("task: meta_mmlu_pro_instruct", "task: meta_instruct"))
+    with pytest.raises(TemplateError, match="task: 'meta_instruct' is the name of a group, too"):
+        read_meta_templates(folder)
 
 
 def test_twins_that_read_other_rows_are_none(folder: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from foreign_logs import BROKEN, check_mutations, list_unseen_settings, refuse, write_json, write_lines
+from foreign_logs import BROKEN, check_damage, check_mutations, list_unseen_settings, refuse, write_json, write_lines
 from packs import prepare
 
 from meta_eval import compare
@@ -109,7 +109,7 @@ def test_a_bundle_becomes_no_pack(tmp_path: Path) -> None:
 BAD: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "no number of the problem": (lambda row: row.update(problem_idx=None), "has no problem_idx"),
     "a number that is a list": (lambda row: row.update(problem_idx=[1]), "problem_idx is a list, and must be a text"),
-    "no reward": (lambda row: row.pop("reward"), "has no reward"),
+    "no reward": (lambda row: row.pop("reward"), "has no reward. Use the file of a finished run"),
     "a reward that is a text": (lambda row: row.update(reward="1"), "reward is '1', and must be a number"),
     "a reward that is NaN": (lambda row: row.update(reward=float("nan")), "no answer has a verdict"),
     "a reward that is infinite": (lambda row: row.update(reward=float("inf")), "reward is inf, and must be a number"),
@@ -138,6 +138,16 @@ def test_a_broken_file_is_one_message(tmp_path: Path, file: str, name: str) -> N
     kept = (folder / file).read_bytes() if file == "results.jsonl" else b""
     (folder / file).write_bytes(kept + content.replace(b"\n", b" "))
     assert words in str(refuse(folder))
+
+
+@pytest.mark.parametrize(
+    ("file", "damaged"), [("results.jsonl", "gpqa"), ("eval-20260102T030405Z-sums.json", "two_results.jsonl")]
+)
+def test_a_damaged_bundle_does_not_stop_the_others(tmp_path: Path, file: str, damaged: str) -> None:
+    write(tmp_path / "one", [result(1)])
+    two = write(tmp_path / "two", [result(1)]) / "eval-20260102T030405Z-sums.json"
+    two.write_text(two.read_text(encoding="utf-8").replace('"name": "sums"', '"name": "gpqa"'), encoding="utf-8")
+    check_damage(tmp_path, f"two/{file}", damaged, "sums")
 
 
 def test_a_result_twice_is_one_message(tmp_path: Path) -> None:

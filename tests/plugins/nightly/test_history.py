@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from command import cli
 from marks import each
 from one_task import run
 from runs import TIME, write_run
@@ -205,7 +206,9 @@ HEAD = '{"format": "meta-eval history", "version": 1, "time": "2026-01-01T00:00:
         ('{"format": "meta-eval history", "version": 2}', "is of a newer version"),
         ('{"format": "meta-eval history", "version": 1, "time": "now", "tasks": {}}', "time"),
         ('{"format": "meta-eval history", "version": 1, "time": "2026-01-01T00:00:00Z", "tasks": {"t": {"metric": "m", '
-         '"docs": {"a": 2}}}}', "less than or equal to 1"),
+         '"docs": {"a": 2}}}}', "tasks.t.docs.a: it must be 1 or less"),
+        (f'{HEAD}}}', "tasks: it is missing. Fetch it again, or delete it"),
+        (f'{HEAD}, "more": 1, "tasks": {{"t": {{"metric": "m", "docs": {{"a": 1}}}}}}}}', "more: there is no such key"),
         *((f'{HEAD}, "tasks": {{"t": {{"metric": "m", "docs": {docs}}}}}}}', words) for docs, words in {
             '{"a": Infinity}': "docs.a", '{"a": true}': "docs.a", '{"a": "1.0"}': "docs.a", "{}": "docs: ",
         }.items()),
@@ -257,6 +260,15 @@ def test_runs_are_in_the_order_of_their_times_however_these_are_written(tmp_path
     for time in times:
         add_run(tmp_path, run_of_a_night.model_copy(update={"time": time}))
     assert [past.time for past in read_history(tmp_path)] == [times[1], times[2], times[0]]
+
+
+def test_a_damaged_task_is_left_out_of_a_history_by_name(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "out", [1.0, 0.0])
+    write_run(folder, [1.0, 0.0], task="meta_other", time="2026-01-02T03-04-06")
+    file = next(folder.glob("samples_meta_other_*"))
+    file.write_text(file.read_text()[:-40])
+    code, _, err = run("history", "add", folder, "--folder", tmp_path / "history")
+    assert (code, "left out: meta_other: " in err) == (0, True), err
 
 
 @pytest.mark.parametrize("time", ["2026-13-41T99-00-10", "2026-02-30T03-04-05.5"])
@@ -398,3 +410,10 @@ def test_a_fall_of_the_mean_names_the_task_that_fell_most(tmp_path: Path) -> Non
     assert code == 1
     assert json.loads(out)["summary"].startswith("alarm: mean: a sudden drop that began after c19")
     assert json.loads(out)["summary"].endswith("; most fell t, by 10.2 points")
+
+
+def test_a_run_of_which_no_time_is_known_is_said_to_be_taken_for_the_oldest(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", [1, 0, 1], time="1970-01-01T00-00-00.000000")
+    done = cli("history", "add", run, cwd=tmp_path)
+    assert done.returncode == 0
+    assert "the results name no time: check takes this run for the oldest" in done.stderr

@@ -151,7 +151,7 @@ BAD: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "an empty conversation": (lambda tree: tree["convos"].__setitem__(0, []), "has no conversation"),
     "a message that is a text": (lambda tree: tree["convos"].__setitem__(0, ["x"]), "is a text and no object"),
     "a message without a role": (lambda tree: tree["convos"][0][0].pop("role"), "has no role"),
-    "fewer reports": (lambda tree: tree["htmls"].pop(), "has 2 conversations and 1 htmls"),
+    "fewer reports": (lambda tree: tree["htmls"].pop(), "has 2 conversations and 1 htmls. Use the"),
     "a report that is a number": (lambda tree: tree["htmls"].__setitem__(0, 5), "the report of an example is no text"),
     "fewer examples": (
         lambda tree: tree.update(metadata={"example_level_metadata": [{}]}),

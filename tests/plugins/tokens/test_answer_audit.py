@@ -70,6 +70,32 @@ def test_likeliest_tokens_are_the_same_model_beside_a_noise_and_undecided_withou
 
 
 @pytest.mark.parametrize(
+    ("regret", "noise", "outcome", "said"),
+    [
+        (0.1, 0.12, "same", "within the limit of 0.0185"),
+        (0.1, 0.15, "undecided", "the noise of 0.0115 is above any of the same weights (0.01)"),
+        (0.01, 0.15, "undecided", "its table may be of other weights"),
+        (0.6, 0.15, "different", "beyond the limit of 0.0231"),
+    ],
+)
+def test_by_a_noise_that_looks_like_another_model_nothing_is_the_same(
+    regret: float, noise: float, outcome: str, said: str
+) -> None:
+    (verdict,) = judge_answers(score(greedy(60, regret)), score(greedy(60, noise)))
+    assert (verdict.outcome, said in verdict.reason) == (outcome, True), verdict.reason
+
+
+def test_sampled_answers_are_not_of_another_model_because_the_noise_is() -> None:
+    (verdict,) = judge_answers(score(sampled(60), 1.0), score(sampled(60, 0.6, seed=1), 1.0))
+    assert verdict.outcome == "undecided" and "its table may be of other weights" in verdict.reason
+
+
+def test_a_noise_of_few_answers_measures_none() -> None:
+    (verdict,) = judge_answers(score(greedy(50, 0.0)), score(greedy(19, 0.0)))
+    assert verdict.outcome == "undecided" and "too few answers have a noise: 19" in verdict.reason
+
+
+@pytest.mark.parametrize(
     ("docs", "tokens", "copies", "outcome"),
     [(50, 40, 1, "same"), (20, 200, 1, "undecided"), (200, 4, 1, "undecided"), (100, 40, 5, "undecided"),
      (250, 40, 5, "same")],

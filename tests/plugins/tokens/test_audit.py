@@ -204,6 +204,53 @@ def test_a_noise_that_is_not_there_is_refused_before_anything_is_asked(folder: P
     assert not client.made
 
 
+def test_answers_are_no_noise_of_their_own(folder: Path) -> None:
+    table = audit(["answers.jsonl"], pack="work_dir").table
+    with pytest.raises(UserError, match="is the table of the answers that are audited"):
+        audit(["answers.jsonl"], pack="work_dir", noise=table)
+
+
+def test_a_noise_that_another_copy_scored_is_named(folder: Path) -> None:
+    shutil.copytree("m", "n")
+    other = audit(["answers.jsonl"], pack="work_dir", overrides=["model_name=n"], output="own").table
+    report = audit(["answers.jsonl"], pack="work_dir", noise=other)
+    assert "the noise was scored by n, and the answers by m" in report.notes
+
+
+def test_a_noise_with_another_tokenizer_is_refused_before_anything_is_asked(
+    folder: Path, client: type[FakeClient]
+) -> None:
+    shutil.copytree("m", "n")
+    with Path("n/tokenizer.json").open("a") as file:
+        file.write("\n")
+    other = audit(["answers.jsonl"], pack="work_dir", overrides=["model_name=n"], output="own").table
+    client.asked.clear()
+    with pytest.raises(UserError, match="its tokens come from a different tokenizer than m's"):
+        audit(["answers.jsonl"], pack="work_dir", noise=other)
+    assert not client.asked
+    audit(["answers.jsonl"], pack="work_dir")
+    with pytest.raises(UserError, match="its tokens come from a different tokenizer than m's"):  # nothing is to ask
+        audit(["answers.jsonl"], pack="work_dir", noise=other)
+
+
+def test_a_noise_of_another_pack_is_refused_before_anything_is_asked(folder: Path, client: type[FakeClient]) -> None:
+    prepare(folder / "other_dir", TASK, model_name="m", output_path="out", limit=3)
+    other = audit(pack="other_dir", output="own").table
+    client.asked.clear()
+    with pytest.raises(UserError, match="is of another pack than work_dir"):
+        audit(["answers.jsonl"], pack="work_dir", noise=other)
+    assert not client.asked
+
+
+def test_a_noise_of_none_of_these_docs_is_refused(folder: Path) -> None:
+    rows = lines_of(folder / "answers.jsonl")
+    for name, some in {"a.jsonl": rows[:5], "b.jsonl": rows[5:]}.items():
+        (folder / name).write_text("".join(json.dumps(row) + "\n" for row in some))
+    other = audit(["b.jsonl"], pack="work_dir", output="own").table
+    with pytest.raises(UserError, match="has no doc in common with"):
+        audit(["a.jsonl"], pack="work_dir", noise=other)
+
+
 def test_answers_of_two_models_are_refused(folder: Path) -> None:
     rows = lines_of(folder / "answers.jsonl")
     for name, some in {"a": rows[:5], "b": rows[5:]}.items():

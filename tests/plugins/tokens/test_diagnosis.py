@@ -24,7 +24,7 @@ from meta_eval.plugins.tokens.causes import (
     PROMPT,
     WEIGHTS,
     Fault,
-    Finding,
+    FoundCause,
     Group,
 )
 from meta_eval.plugins.tokens.comparison import compare_tables
@@ -66,7 +66,7 @@ def columns(name: str) -> Columns:
     return make_columns(read(name)[0])
 
 
-def probed(before: str, after: str, noise: float = 0.0) -> Finding | None:
+def probed(before: str, after: str, noise: float = 0.0) -> FoundCause | None:
     """What is found with probes; with noise, as of an engine that is not deterministic."""
     rng = np.random.default_rng(0)
     (_, asked), (theirs, too) = read(before), read(after)
@@ -98,7 +98,7 @@ def test_a_fault_without_a_signature_is_told_as_a_group_that_holds_its_cause_or_
         assert fault.cause in diagnosis.causes and len(diagnosis.causes) > 1
 
 
-def diagnose_fault(fault: Fault, noise: float) -> Finding | None:
+def diagnose_fault(fault: Fault, noise: float) -> FoundCause | None:
     folder = "unnamed/" if (TABLES / "unnamed" / f"{fault.table}.parquet").exists() else ""
     return probed(f"{folder}reference", f"{folder}{fault.table}", noise)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -224,6 +225,7 @@ def test_a_copy_is_not_compared_with_itself(asked: Path) -> None:
         (["--baseline", "base.parquet", "--margin", "0"], "--margin: 0 is not a number of nats above 0 and below 100"),
         (["--baseline", "base.parquet", "--gate", "gate.yaml"], "fidelity.margn: there is no such key; did you mean 'margin'?"),
         (["--baseline", "base.parquet", "--html", "base.parquet"], "base.parquet"),
+        (["--html", "base.parquet"], "base.parquet: is no output of this kind that meta-eval wrote"),
         (["--html", "page.html", "--shard", "0/2"], "--html: needs the answers of all shards"),
     ],
 )  # fmt: skip
@@ -236,6 +238,36 @@ def test_mistakes_are_said_before_anything_is_asked(
     assert done.returncode == 2
     assert message.replace(" ", "") in "".join(done.stderr.split()), done.stderr
     assert not (tmp_path / "out2").exists()
+
+
+def test_a_page_does_not_replace_the_table_that_its_own_command_writes(asked: Path, tmp_path: Path) -> None:
+    table_made = min((tmp_path / "out" / "fidelity").glob("*.parquet"))
+    name, before = table_made.relative_to(tmp_path), table_made.read_bytes()
+    table_made.unlink()
+    done = cli("fidelity", str(asked), "--output", "out", "--no-ask", "--html", name)
+    assert done.returncode == 2 and f"{name}:isnooutputofthiskind" in "".join(done.stderr.split())
+    assert table_made.read_bytes() == before
+
+
+@pytest.mark.parametrize("what", ["text", "half", "empty", "pipe"])
+@pytest.mark.parametrize("name", ["m.parquet", "m.choices.parquet"])
+def test_a_report_says_which_table_it_cannot_read_and_goes_on(tmp_path: Path, name: str, what: str) -> None:
+    tables = write_run(tmp_path / "out", [True, False, True]) / "fidelity"
+    tables.mkdir()
+    table(tables / "m.parquet", drawn(3, 4))
+    of_choices(tables / "m.parquet", 0.1)
+    table(tables / "other.parquet", drawn(3, 4))
+    content = {"text": b"no table", "half": (tables / name).read_bytes()[:-40], "empty": b"", "pipe": b""}[what]
+    (tables / name).write_bytes(content)
+    if what == "pipe":
+        (tables / name).unlink()
+        os.mkfifo(tables / name)
+    done = cli("report", "out", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert len(report["fidelity"]) == 1
+    told = " ".join(done.stderr.split())
+    assert f"out/fidelity/{name} is left out: " in told and "Make it again, or move it away" in told
 
 
 def test_a_report_shows_the_tables_that_lie_beside_its_results(tmp_path: Path) -> None:

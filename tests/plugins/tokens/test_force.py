@@ -219,6 +219,20 @@ def test_more_likely_tokens_are_asked_for_anew_and_fewer_are_not(pack: Path, cli
     assert len(client.asked) == 2 * total
 
 
+def test_a_kept_answer_that_no_model_can_give_is_asked_again(pack: Path, client: type[FakeClient]) -> None:
+    first = measure(pack=pack, tasks=[TEXTS], docs=4)
+    (file,), asked = first.answers, list(client.asked)
+    lines = read_lines([file])
+    (bad,) = [line for line in lines if line.get("id") == asked[1]]
+    bad["tokens"]["top_logprobs"][0] = 2.5
+    head = file.read_text(encoding="utf-8").splitlines()[: -len(lines)]
+    file.write_text("\n".join([*head, *map(json.dumps, lines)]) + "\n", encoding="utf-8")
+    done = measure(pack=pack, tasks=[TEXTS], docs=4)
+    assert client.asked == [*asked, asked[1]]
+    assert done.tables is not None and first.tables is not None
+    assert (done.tables.answers, done.tables.left_out) == (first.tables.answers, first.tables.left_out)
+
+
 def test_a_backend_that_says_nothing_of_tokens_is_refused_before_it_starts(
     pack: Path, client: type[FakeClient]
 ) -> None:
@@ -238,9 +252,20 @@ def test_a_wrong_override_of_a_pack_is_named(pack: Path) -> None:
         measure(pack=pack, overrides=["concurrency=x"])
 
 
-def test_with_nothing_answered_there_is_no_table(pack: Path) -> None:
-    with pytest.raises(UserError, match=r"none of these docs has an answer \(20 not asked yet\)"):
+def test_with_nothing_answered_there_is_no_table(pack: Path, client: type[FakeClient]) -> None:
+    """What is named is there: the user's file, the folder of nothing, or the line that says what failed."""
+    Path("w.jsonl").write_text(json.dumps({"id": "t/0", "prompt_sha256": "0" * 64, "text": "A"}) + "\n")
+    with pytest.raises(UserError, match=r"^w.jsonl: none of these docs .*\(20 not asked yet\).*export --force"):
+        measure(pack=pack, answers=["w.jsonl"], output="C")
+    with pytest.raises(
+        UserError, match=r"^out/fidelity: none of these docs .*not asked yet\)\. Rerun without --no-ask"
+    ):
         measure(pack=pack, ask=False)
+    client.fails = staticmethod(lambda _request, _attempt: "boom")
+    with pytest.raises(
+        UserError, match=r"^out/fidelity/m\.\w+\.jsonl, line \d+: none of these docs .*This line says why"
+    ):
+        measure(pack=pack, docs=4)
 
 
 def test_the_table_of_another_selection_is_not_left_beside_it(pack: Path) -> None:

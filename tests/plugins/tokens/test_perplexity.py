@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -176,7 +177,7 @@ REFUSED: list[tuple[str | bytes, str]] = [
     (re.sub(r"PPL = [\d.]+", "PPL = 99.0000", PLAIN), "its end says 99.0000"),
     (re.sub(r"PPL\(Q\)( +): +[\d.]+", r"PPL(Q)\1: 99.000000", TABLE), "its end says 99.000000"),
     (re.sub(r"\n 120 .*", "", TABLE), "chunk 121 follows chunk 119"),
-    (TABLE.replace(LAST_SHARE, "123.456 ±  0.090 %"), "no percentage"),
+    (TABLE.replace(LAST_SHARE, "123.456 ±  0.090 %"), "chunk 56 has a share of same likeliest tokens of 123.456 %. It is"),
     (re.sub(r"(\n   1 +[\d.]+ ± +[\d.]+) +-?[\d.]+", r"\1        nan", TABLE), "chunk 1 has nan"),
     (swap("0.5000       0.0", "0.5000    9999.0")(TABLE), "chunk 1 has 9999"),
 ]  # fmt: skip
@@ -225,6 +226,15 @@ def test_the_command_reports_and_decides_nothing(tmp_path: Path) -> None:
     alone = cli("fidelity", "q4.log", cwd=tmp_path)
     assert "q4.log beside its base" in alone.stdout
     assert "as if tokens were" in alone.stdout
+
+
+@pytest.mark.parametrize("words", [("pipe",), ("q4.log", "--baseline", "pipe")])
+def test_a_log_that_is_a_pipe_is_named_as_such(tmp_path: Path, words: tuple[str, ...]) -> None:
+    write(tmp_path / "q4.log", TABLE)
+    os.mkfifo(tmp_path / "pipe")
+    ran = cli("fidelity", *words, cwd=tmp_path)
+    assert ran.returncode == 2
+    assert "pipe: cannot be read: it is not a regular file. Save what" in " ".join(ran.stderr.split())
 
 
 @each("options, said", [

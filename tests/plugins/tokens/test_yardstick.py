@@ -109,8 +109,25 @@ def test_a_noise_of_other_weights_is_said(tmp_path: Path) -> None:
     first = table(tmp_path / "a.parquet", baseline)
     again = table(tmp_path / "b.parquet", moved(baseline, 0.5), replace(HEADER, model="my/other"))
     copy = table(tmp_path / "c.parquet", moved(baseline, 0.5, seed=2))
-    notes = " ".join(fidelity_report(copy.path, baseline=first.path, noise=again.path).notes)
-    assert "names another model: my/other and not my/model" in notes and "above any noise seen" in notes
+    report = fidelity_report(copy.path, baseline=first.path, noise=again.path)
+    notes = " ".join(report.notes)
+    assert (
+        report.outcome == "undecided"
+        and "names another model: my/other and not my/model" in notes
+        and "above any noise seen" in notes
+    )
+
+
+def test_nothing_is_the_same_by_a_noise_above_any_seen(tmp_path: Path) -> None:
+    """Of texts or of one of its tasks: the second table may be of other weights. A copy that is equal is the same."""
+    quiet, loud = drawn(60, 60), [replace(item, task="meta_loud") for item in drawn(12, 9, seed=5)]
+    both = quiet + loud
+    for size, whose in ((5.0, ""), (0.005, "meta_loud: ")):
+        again = moved(quiet, size) + moved(loud, 0.5)
+        comparison = compared(both, again, moved(quiet, size, seed=2) + moved(loud, 0.5, seed=3))
+        assert comparison.outcome == "undecided"
+        assert comparison.reasons[0].startswith(f"{whose}the noise of ") and "--noise" in comparison.reasons[0]
+        assert compared(both, again, both).outcome == "same"
 
 
 @pytest.mark.parametrize("empty", ["candidate", "baseline", "noise"])
@@ -141,8 +158,8 @@ def test_no_long_answer_decides() -> None:
 
 def test_a_task_with_much_noise_does_not_hide_another() -> None:
     quiet, loud = drawn(40, 40), [replace(item, task="meta_loud") for item in drawn(40, 40, seed=5)]
-    again = moved(quiet, 0.002) + moved(loud, 0.2)
-    copy = moved(quiet, 0.02, seed=2) + moved(loud, 0.2, seed=3)
+    again = moved(quiet, 0.002) + moved(loud, 0.05)
+    copy = moved(quiet, 0.02, seed=2) + moved(loud, 0.05, seed=3)
     comparison = compared(quiet + loud, again, copy)
     assert {task.name: task.outcome for task in comparison.tasks} == {"meta_gsm8k": "different", "meta_loud": "same"}
     assert comparison.outcome == "different"

@@ -21,7 +21,7 @@ from meta_eval.base.hashing import OWN_SERVER, hash_address
 from meta_eval.base.inputs import is_path, suggest_path
 from meta_eval.harness.settings import RunSettings, Settings, refuse_separators
 
-ENTRY_POINTS = "meta_eval.backends"
+BACKENDS_GROUP = "meta_eval.backends"
 
 
 class UnknownBackendError(ValueError):
@@ -244,7 +244,7 @@ def sort_extensions(others: Mapping[str, Extension]) -> list[str]:
 
 def load_shipped() -> Iterator[Backend]:
     """The backends of the shipped plug-ins that can be loaded. A name that others claim, too, is left out."""
-    extensions = find_extensions(ENTRY_POINTS)
+    extensions = find_extensions(BACKENDS_GROUP)
     for name in sort_extensions(extensions):
         if extensions[name].is_shipped:
             with suppress(UnknownBackendError):

@@ -9,7 +9,7 @@ from meta_eval.base.errors import UserError, suggest_name
 from meta_eval.base.extensions import find_extensions, load_extension
 from meta_eval.harness.settings import Settings
 from meta_eval.pack.backends.base import (
-    ENTRY_POINTS,
+    BACKENDS_GROUP,
     Backend,
     BackendReasons,
     UnknownBackendError,
@@ -27,7 +27,7 @@ def list_backends() -> tuple[str, ...]:
 
     This reads entry points and imports nothing.
     """
-    return (Server.name, *sort_extensions(find_extensions(ENTRY_POINTS, (Server.name,))))
+    return (Server.name, *sort_extensions(find_extensions(BACKENDS_GROUP, (Server.name,))))
 
 
 def find_backend(name: str) -> Backend:
@@ -36,7 +36,7 @@ def find_backend(name: str) -> Backend:
     Raises:
         UnknownBackendError: The name is unknown, that backend cannot answer a pack, or its package fails.
     """
-    others = find_extensions(ENTRY_POINTS, (Server.name,))
+    others = find_extensions(BACKENDS_GROUP, (Server.name,))
     if name == Server.name:
         return Server(find_program())
     if extension := others.get(name):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -73,11 +74,24 @@ def override_settings(settings: RunSettings, overrides: Sequence[str]) -> RunSet
             raise ConfigError(what, where=f"--set {override:.200}", hint=NEW_PACK)
         places[path] = override
     _leave_tuning(before, data, places)
+    is_elsewhere = ("base_url",) in places and not {*_listed(data["base_url"])} <= {*settings.base_url}
+    if is_elsewhere and settings.base_url and os.environ.get(settings.api_key_env) and ("api_key_env",) not in places:
+        what = f"is another server, and the key in {settings.api_key_env} is that of the pack's"
+        raise ConfigError(
+            what, where="--set base_url", hint="Add --set api_key_env=NAME of its own key, or of the same one"
+        )
     whole = {**data, "tasks": settings.tasks, "evals_dataset": "lm-eval"}
     config = _validate(whole, ValuePlace("the manifest", {}, places))
     if config.other_models:
         raise ConfigError("names several models, and a pack is run with one", where="model_name", hint=NEW_PACK)
     return settings.model_copy(update={name: getattr(config, name) for name in Settings.model_fields})
+
+
+def _listed(value: Any) -> list[str]:
+    """Addresses as they are given: in one text with commas, or in a list."""
+    return (
+        [part.strip() for part in value.split(",")] if isinstance(value, str) else [str(part) for part in value or ()]
+    )
 
 
 def _load(path: Path | None, overrides: Sequence[str]) -> tuple[Config, ValuePlace]:

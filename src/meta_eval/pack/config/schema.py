@@ -30,7 +30,7 @@ from meta_eval.base.model_errors import Public
 from meta_eval.base.pack_names import split_excluded
 from meta_eval.base.secrets import is_secret
 from meta_eval.harness.config_keys import INSTEAD, OF_SERVER, list_key_fields, make_visible, refuse_secret
-from meta_eval.harness.settings import Name, RunSettings, Scalar, Settings
+from meta_eval.harness.settings import Folder, Name, RunSettings, Scalar, Settings
 from meta_eval.pack.backends.registry import find_backend, find_engine_of
 from meta_eval.pack.config.config_errors import ValuePlace, describe_errors
 from meta_eval.pack.manifest import PreparedFrom
@@ -59,7 +59,7 @@ class Config(PreparedFrom, Settings, Public):
         description="more models for `meta-eval run`, evaluated one after the other with the same pack; a "
         "list in `model_name` means the same",
     )
-    work_dir: Name = Field(
+    work_dir: Folder = Field(
         "./work_dir", description="where the pack goes; files of yours there [stay](files.md#your-own-files)"
     )
 

@@ -38,7 +38,7 @@ _T = TypeVar("_T")
 _R = TypeVar("_R")
 
 # Folder of the baseline's answers in a pack.
-FOLDER = "baseline"
+_FOLDER = "baseline"
 
 _GENERATED = "generate_until"
 
@@ -182,7 +182,7 @@ def _drop_partial_runs(task: str, runs: Sequence[tuple[BaselineEntry, bytes]]) -
 
 def _find_path(task: str, number: int) -> str:
     """Where the answers of a run are in the pack, by its number from 1."""
-    return f"{FOLDER}/{task}.parquet" if number == 1 else f"{FOLDER}/{number}/{task}.parquet"
+    return f"{_FOLDER}/{task}.parquet" if number == 1 else f"{_FOLDER}/{number}/{task}.parquet"
 
 
 def _check_runs(task: str, runs: Sequence[BaselineEntry]) -> None:
@@ -217,7 +217,10 @@ def _make_entry(name: str, entry: TaskEntry, pack: Pack, run: tuple[int, Record]
         entry.output_type,
     )
     recorded_task = record.read(name, reading)
-    recorded_type, pack_type = recorded_task.output_type, _GENERATED if _by_token(entry) else entry.output_type
+    recorded_type, pack_type = (
+        recorded_task.output_type,
+        _GENERATED if entry.choice_scoring == "next_token" else entry.output_type,
+    )
     docs = _docs(pack.files[entry.docs_file or ""])
     pairs = _pairs(docs, recorded_task.rows)
     if not pairs:
@@ -268,10 +271,6 @@ def _describe_settings(entry: TaskEntry, rows: RecordedDocs) -> str:
         for settings in (entry.generation, rows.generation)
     )
     return "; ".join(describe_changes(own, others, ("the pack", "the baseline")))
-
-
-def _by_token(entry: TaskEntry) -> bool:
-    return entry.choice_scoring == "next_token"
 
 
 def _docs(content: bytes) -> list[_PackDoc]:

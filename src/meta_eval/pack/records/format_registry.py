@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import PurePath
 
 from meta_eval.base.errors import ConfigError, SourceError, UserError, suggest_name
 from meta_eval.base.extensions import ExtensionError, find_extensions, load_extension
-from meta_eval.base.inputs import expand_home, explain_locked, is_packed, suggest_path
+from meta_eval.base.inputs import expand_home, explain_form, explain_locked, suggest_path, walk_files
 from meta_eval.base.logs import log, report_progress
 from meta_eval.pack.records.format import LM_EVAL, Place, RecordFormat
 from meta_eval.pack.records.lm_eval_format import LmEvalFormat
 from meta_eval.pack.records.run_selection import find_snapshot
 
-ENTRY_POINTS = "meta_eval.record_formats"
+FORMATS_GROUP = "meta_eval.record_formats"
 
 # How leaderboards and lighteval name their datasets of details.
 _DATASET = re.compile(r"[^/\s]+/(?:details_[^/\s]+|[^/\s]+-details(?:-private)?)")
@@ -33,7 +32,7 @@ def list_formats() -> Iterator[RecordFormat]:
     A name that several packages claim is left out with a warning, as is a format that is not there.
     """
     own = LmEvalFormat()
-    extensions = find_extensions(ENTRY_POINTS, (own.name,))
+    extensions = find_extensions(FORMATS_GROUP, (own.name,))
     for name in sorted({own.name, *extensions}):
         if name == own.name:
             yield own
@@ -94,16 +93,21 @@ def explain_unreadable(name: str, *, where: str) -> UserError:
     readable = f"It reads {reads}. Other formats: docs/architecture.md#sockets"
     if path.is_dir():
         why, hint = explain_locked(path), None
-        packed = None if why else next((file for file in Place(name, path).files if is_packed(PurePath(file))), None)
-        if packed is not None:
-            why, hint = f"{packed} is compressed, and not read so", "Unpack the files of the folder"
+        forms = () if why else ((file, explain_form(path / file)) for file in Place(name, path).files)
+        file, form = next((found for found in forms if found[1]), (None, None))
+        odd = None if why else next((file for file in walk_files(path) if not file.is_file()), None)
+        if form is not None:
+            why = f"{file} {form}"
+        elif odd is not None:
+            why = f"holds {odd.relative_to(path)}, which is no regular file: a broken link, a pipe or a device"
+            hint = "Fetch or copy the file again"
         if why:
             return SourceError(why, where=name, hint=hint)
         what = "is neither a recorded run nor an evals dataset that meta-eval can read"
         return SourceError(what, where=name, hint=readable)
     if path.exists():
-        if is_packed(path):
-            return SourceError("is compressed, and not read so", where=name, hint="Unpack it")
+        if form := explain_form(path):
+            return SourceError(form, where=name)
         own = "A task of lm-eval reads questions and answers of your own: set evals_dataset: lm-eval. "
         hint = f"{own if path.suffix in _LINES else ''}{readable}"
         return SourceError("is a file of no format that meta-eval can read", where=name, hint=hint)

@@ -106,7 +106,7 @@ def find_local_run(name: str, path: Path, run: str | None, task_names: Sequence[
         what, hint = explain_missing_samples(file, task)
         raise SourceError(f"holds lm_eval results without samples: {file.name} {what}", where=name, hint=hint)
     chosen = choose_runs({task: runs for task, runs in with_samples.items() if runs}, run, task_names, name)
-    return _checked(name, {task: [run] for task, run in chosen.items()}, files.results, path)
+    return _checked(name, {task: [run] for task, run in chosen.items()}, files.results)
 
 
 def find_hub_run(repository: Repository, run: str | None, task_names: Sequence[str]) -> RecordFiles:
@@ -133,15 +133,13 @@ def find_hub_run(repository: Repository, run: str | None, task_names: Sequence[s
         task: [run for run in fetched_files.tasks[task] if run.samples is not None and run.samples.name == path.name]
         for task, path in samples.items()
     }
-    folder = next(iter(samples.values())).parent
-    return _checked(repository.dataset_id, runs_by_task, fetched_files.results, folder, repository.revision)
+    return _checked(repository.dataset_id, runs_by_task, fetched_files.results, repository.revision)
 
 
 def _checked(
     name: str,
     chosen: Mapping[str, Sequence[TaskOutput]],
     results: Mapping[Path, ResultsFile],
-    path: Path,
     revision: str | None = None,
 ) -> RecordFiles:
     """Check the files of a run.
@@ -150,7 +148,6 @@ def _checked(
         name: As the user wrote it.
         chosen: The selected run of each task.
         results: The results files, read.
-        path: The folder or file.
         revision: The commit of a dataset on the hub; None for a digest of the files.
 
     Raises:
@@ -163,22 +160,20 @@ def _checked(
     used = {run.results for runs in chosen.values() for run in runs}
     files = OutputIndex(chosen, {file: tree for file, tree in results.items() if file in used})
     check_one_model({task: _provenance(files, runs[0], task) for task, runs in chosen.items()})
-    return RecordFiles(name, revision or _revision(path, files), files, _groups_of(files))
+    return RecordFiles(name, revision or _revision(files), files, _groups_of(files))
 
 
 def _provenance(files: OutputIndex, run: TaskOutput, task: str) -> Provenance:
     return read_provenance(files.results[run.results] if run.results else None, "", task)
 
 
-def _revision(path: Path, files: OutputIndex) -> str:
+def _revision(files: OutputIndex) -> str:
     """The SHA-256 of names and contents of the files that are read; the path of their folder does not count."""
-    root = (path if path.is_dir() else path.parent).resolve()
     paths = {run.samples for runs in files.tasks.values() for run in runs} | set(files.results)
     lines = []
     for file in sorted(path for path in paths if path is not None):
-        within = file.relative_to(root).as_posix() if file.is_relative_to(root) else file.name
         with suppress(OSError):  # the task is left out
-            lines.append(f"{within}\t{hash_file(file)}\n")
+            lines.append(f"{file.name}\t{hash_file(file)}\n")
     return f"sha256:{hash_text(''.join(lines))}"
 
 
@@ -283,7 +278,7 @@ class LmEvalRecord(Record):
             lm_eval=provenance.lm_eval,
             backend=provenance.backend,
             bos_text=find_bos(results),
-            chat_template=provenance.chat_template,
+            chat_template=bool(provenance.chat_template),
             shots=None if shots is None else str(shots),
             task_version=None if version is None else str(version),
             bos_in_prompts=was_asked_with_bos(provenance, rows),

@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from meta_eval.base.display import plural, quoted
 from meta_eval.base.errors import ConfigError, DataError, PackError, SourceError, locating, suggest_name
 from meta_eval.base.hashing import hash_pieces
+from meta_eval.base.inputs import MAX_DATA, read_text
 from meta_eval.base.logs import log, report_progress
-from meta_eval.base.pack_names import expand_patterns, is_name, split_excluded
-from meta_eval.base.thresholds import MAX_GEN_TOKS
+from meta_eval.base.pack_names import expand_patterns, is_name, join_names, split_excluded
+from meta_eval.base.thresholds import MAX_GEN_TOKS, NAMED
 from meta_eval.harness.families import choose_bos, remove_bos
 from meta_eval.harness.results_file import format_as_lm_eval, hash_as_lm_eval
 from meta_eval.pack.backends.registry import find_backend
@@ -31,6 +33,7 @@ from meta_eval.pack.records.recorded_docs import (
     RecordedDoc,
     RecordedDocs,
     begins_answer,
+    count_repeated_prompts,
     format_chat_body,
     read_sent_settings,
     split_unconditional,
@@ -40,6 +43,7 @@ from meta_eval.pack.records.task_code import TaskCode, find_allowed_code, has_ta
 from meta_eval.pack.records.task_groups import TaskGroup, find_task_group, list_task_groups
 from meta_eval.pack.records.task_source import CandidateTask, TaskSource
 from meta_eval.pack.task_choice import ROLLING
+from meta_eval.pack.templates.template_folder import need_named_folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +74,8 @@ def read_chat_template(config: Config) -> ChatRequests | None:
         ConfigError: The tokenizer cannot be loaded, or it has no chat template.
     """
     if "chat" in find_backend(config.backend).kinds:
-        return ChatRequests(_format_body, None, config.fewshot_as_multiturn, "chat")
+        # The body has the messages that lm-eval's client would send.
+        return ChatRequests(lambda messages, **_: format_chat_body(messages), None, config.fewshot_as_multiturn, "chat")
     if not config.apply_chat_template:
         return None
     place = config.tokenizer_of()
@@ -87,11 +92,6 @@ def read_chat_template(config: Config) -> ChatRequests | None:
     return ChatRequests(render, choose_bos(template.bos), config.fewshot_as_multiturn)
 
 
-def _format_body(messages: Sequence[Mapping[str, Any]], **_: Any) -> str:
-    """The body of a chat request, with the messages that lm-eval's client would send."""
-    return format_chat_body(messages)
-
-
 def _rendered(template: ChatTemplate, messages: Sequence[Mapping[str, Any]], opened: bool) -> str:
     """Render messages as lm-eval does. If a template refuses system turns, they are left out."""
     try:
@@ -100,6 +100,13 @@ def _rendered(template: ChatTemplate, messages: Sequence[Mapping[str, Any]], ope
         others = [message for message in messages if message["role"] != "system"]
         return template.render(others, add_generation_prompt=opened, continue_final_message=not opened)
 
+
+_QUESTIONS = "Write one JSON object a line, as UTF-8, with the same keys in each"
+
+_PLACE = "Correct data_files of the task: a path counts from the folder in which you call meta-eval"
+
+# A text that no doc holds, to see whether a value of it is rendered at all.
+_FILLED = "\ue000"
 
 # lm-eval's default seed for drawing examples (`simple_evaluate`, fewshot_random_seed).
 _SEED = 1234
@@ -143,6 +150,7 @@ def _select_named(names: Sequence[str], template_dir: Path) -> tuple[dict[str, i
         if not has_task(name, template_dir):
             members = groups[name] = list_group_members(name)
         if not members:
+            need_named_folder(template_dir)
             ready = [name for known in list_task_groups() for name in known.list_names()]
             raise ConfigError(
                 f"unknown task or group {name!r}: neither lm-eval nor template_dir has it{suggest_name(name, ready)}",
@@ -199,13 +207,14 @@ def read_lm_eval_task(
         SourceError: Its dataset is not available.
         DataError: A pack cannot hold its requests.
     """
-    from meta_eval.harness.evaluator import Evaluator, silence_libraries
+    from meta_eval.harness.evaluator import Evaluator
 
     where = f"{LM_EVAL}, {code.name}"
     evaluator = Evaluator(code.root / code.file.parent)
     try:
         task = evaluator.load(code.name)
     except PackError as error:
+        _check_questions(code.settings)
         hint = error.hint or "Its dataset is fetched from the hub: go online"
         raise SourceError(f"lm-eval cannot load it: {error.what}", where=where, hint=hint) from None
     if chat and chat.asked_as == "chat" and str(task.OUTPUT_TYPE) != "generate_until":
@@ -225,18 +234,122 @@ def read_lm_eval_task(
     (_, docs), *_ = task.dataset.items()
     if not docs:
         raise DataError("has no docs", where=where)
+    files = _list_data_files(code.settings.get("dataset_kwargs"))
+    in_files = join_names(files, NAMED)
+    if files:
+        with locating(in_files), evaluator.at_work(code.name):
+            _check_gaps(task, docs)
+            _check_choices(task, docs)
     instances: dict[int, list[Any]] = {}
     for instance in evaluator.instances(code.name, task, system_instruction=system_instruction, **_how(chat)):
         instances.setdefault(instance.doc_id, []).append(instance)
     rows = RecordedDocs([], None, chat.bos if chat else None, asked_as=chat.asked_as if chat else "text")
-    with silence_libraries():
+    with evaluator.at_work(code.name):
         targets = [task.doc_to_target(doc) for doc in docs]
         rights = [_right(task, doc, target) for doc, target in zip(docs, targets, strict=True)]
     for number, doc in enumerate(docs):
-        doc_instances = sorted(instances[number], key=lambda instance: instance.idx)
+        doc_instances = sorted(instances.get(number, ()), key=lambda instance: instance.idx)
         with locating(f"{where}, doc {number}"):
             rows.rows.append(_row(doc, doc_instances, targets[number], rights[number], rows, chat))
+    if repeated := count_repeated_prompts(rows.rows):
+        rows.warnings["duplicate_prompts"] = repeated
+    if files:
+        with locating(in_files), evaluator.at_work(code.name):
+            _check_repeats(rows, [task.doc_to_text(doc) for doc in docs], code.name)
     return rows, int(task.get_config("num_fewshot") or 0)
+
+
+def _check_gaps(task: Any, docs: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse own docs whose question or answer is missing: lm-eval would ask "None", or count it as right.
+
+    An empty part of a prompt is not refused: it may be optional.
+
+    Raises:
+        DataError: There is one.
+    """
+    for key, render in (("doc_to_text", task.doc_to_text), ("doc_to_target", task.doc_to_target)):
+        is_read = key == "doc_to_text" or task.config.process_results is None
+        for number, doc in enumerate(docs):
+            if not any(map(_is_missing, doc.values())):
+                continue
+            bare = {name: "" if _is_missing(value) else value for name, value in doc.items()}
+            given = _render(render, doc)
+            shown = _render(render, bare, given)
+            empty, filled = (_render(render, dict.fromkeys(doc, text)) for text in ("", _FILLED))
+            if (is_read and shown == empty and _FILLED in filled) or given.count("None") > shown.count("None"):
+                raise DataError(
+                    f"doc {number} (from 0): {key} gives {quoted(given)}, because a value is missing or empty",
+                    hint="Write the value, or remove the doc",
+                )
+
+
+def _render(render: Callable[[Mapping[str, Any]], object], doc: Mapping[str, Any], otherwise: str = "") -> str:
+    try:
+        return str(render(doc))
+    except Exception:  # it need not take such a doc; of the whole ones, lm-eval tells
+        return otherwise
+
+
+def _is_missing(value: object) -> bool:
+    return value in (None, []) or (isinstance(value, str) and not value.strip())
+
+
+def _check_choices(task: Any, docs: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse own docs for which every answer would count as wrong, or as right.
+
+    Raises:
+        DataError: There is one.
+    """
+    if str(task.OUTPUT_TYPE) != "multiple_choice" or task.config.process_results is not None:
+        return
+    for number, doc in enumerate(docs):
+        choices = task.doc_to_choice(doc) or ()
+        target = task.doc_to_text(doc) if task.multiple_input else task.doc_to_target(doc)
+        if len(choices) < 2 or any(map(_is_missing, choices)):
+            raise DataError(
+                f"doc {number} (from 0) has the choices {quoted([*choices])}",
+                hint="Write two or more, none of them empty, or remove the doc",
+            )
+        if not _find_rights(choices, target):
+            raise DataError(
+                f"doc {number} (from 0): the right answer {quoted(target)} is not among the {len(choices)} choices, so "
+                "every answer would be wrong",
+                hint="Write the number of the right choice, from 0, or its whole text",
+            )
+
+
+def _find_rights(choices: Sequence[object], target: object) -> list[int]:
+    """The indices of the right choices, as lm-eval finds them."""
+    if isinstance(target, str):
+        return [choices.index(target)] if target in choices else []
+    listed = target if isinstance(target, list) else [target]
+    return [index for index in listed if isinstance(index, int) and 0 <= index < len(choices)]
+
+
+def _check_repeats(rows: RecordedDocs, questions: Sequence[object], name: str) -> None:
+    """Tell of own questions that are there twice; those of a public dataset nobody here can correct.
+
+    Raises:
+        DataError: The right answers to one differ.
+    """
+    first: dict[tuple[str, ...], int] = {}
+    repeats = []
+    for number, (row, question) in enumerate(zip(rows.rows, questions, strict=True)):
+        earlier = first.setdefault((str(question), *row.continuations), number)
+        if rows.rows[earlier].gold != row.gold:
+            raise DataError(
+                f"docs {earlier} and {number} (from 0) ask the same, {quoted(question)}, and their right answers "
+                f"differ: {quoted(rows.rows[earlier].gold)} and {quoted(row.gold)}",
+                hint="Correct one of them, or remove it",
+            )
+        if earlier != number:
+            repeats.append((number, earlier))
+    if repeats:
+        number, earlier = repeats[0]
+        log.warning(
+            f"{name}: {plural(len(repeats), 'doc asks', 'docs ask')} what an earlier one does, and all count in the "
+            f"score; the first: doc {number}, as doc {earlier} (from 0)"
+        )
 
 
 def _how(chat: ChatRequests | None) -> dict[str, Any]:
@@ -249,10 +362,8 @@ def _right(task: Any, doc: Any, target: Any) -> int | None:
     """The index of the right choice, as lm-eval finds it; None unless exactly one is right."""
     if str(task.OUTPUT_TYPE) != "multiple_choice" or task.multiple_input:
         return None
-    choices = list(task.doc_to_choice(doc))
-    if isinstance(target, str):
-        target = choices.index(target) if target in choices else None
-    return target if isinstance(target, int) and 0 <= target < len(choices) else None
+    rights = [] if isinstance(target, list) else _find_rights(task.doc_to_choice(doc), target)
+    return rights[0] if rights else None
 
 
 def _row(
@@ -263,6 +374,8 @@ def _row(
     rows: RecordedDocs,
     chat: ChatRequests | None,
 ) -> RecordedDoc:
+    if not instances:
+        raise DataError("has no choices", hint="Give it some, or leave the task out of tasks")
     kind, first = instances[0].request_type, instances[0].args
     if any(len(instance.args) > 2 for instance in instances):
         raise DataError("uses a picture or a sound, which a pack cannot hold")
@@ -344,10 +457,44 @@ class LmEvalSource(TaskSource):
 
 def _list_data_files(dataset_kwargs: Any) -> list[str]:
     """The local files that a task names as its data."""
+    return [name for name in _name_data_files(dataset_kwargs) if Path(name).is_file()]
+
+
+def _name_data_files(dataset_kwargs: Any) -> list[str]:
     named = dataset_kwargs.get("data_files") if isinstance(dataset_kwargs, Mapping) else None
     values = named.values() if isinstance(named, Mapping) else [named]
     names = [name for value in values for name in (value if isinstance(value, list) else [value])]
-    return [name for name in names if isinstance(name, str) and "\0" not in name and Path(name).is_file()]
+    return [name for name in names if isinstance(name, str) and "\0" not in name]
+
+
+def _check_questions(settings: Mapping[str, Any]) -> None:
+    """Find what is wrong with a task's own files of questions, which lm-eval could not load.
+
+    Raises:
+        InputError: A file cannot be read.
+        SourceError: A file is empty, or has a line that is not a JSON object.
+    """
+    import orjson
+
+    kwargs = settings.get("dataset_kwargs")
+    is_here = settings.get("dataset_path") == "json" and "data_dir" not in (kwargs or ())
+    for name in _name_data_files(kwargs) if is_here else ():
+        if not name.endswith((".json", ".jsonl")) or "://" in name or set("*?[") & set(name):
+            continue
+        text = read_text(Path(name), limit=MAX_DATA, hint=_QUESTIONS if Path(name).is_file() else _PLACE)
+        if not text.strip():
+            raise SourceError("is empty", where=name, hint=_QUESTIONS)
+        lines = [text] if text.lstrip().startswith("[") else text.split("\n")
+        for number, line in enumerate(lines):
+            try:
+                row = orjson.loads(line.strip() or "{}")
+            except orjson.JSONDecodeError as error:
+                where = f"{name}:{number + error.lineno}"
+                raise SourceError(
+                    f"is not JSON: {error.msg}, at column {error.colno}", where=where, hint=_QUESTIONS
+                ) from None
+            if not isinstance(row, dict | list):
+                raise SourceError("is JSON, but not an object", where=f"{name}:{number + 1}", hint=_QUESTIONS)
 
 
 def _make_lm_eval_task(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -37,7 +38,18 @@ MAX_LINE = 2**26
 # The bytes by which a log is recognised.
 _START = 2**13
 
-_HINT = "Use the file of a finished run, as it was written"
+# What to do about a log that no harness wrote so.
+HINT = "Use the file of a finished run, as it was written"
+
+
+@contextmanager
+def advising(hint: str = HINT) -> Iterator[None]:
+    """A block in which an error of a log's data says what to do, if with nothing better than this hint."""
+    try:
+        yield
+    except DataError as error:
+        error.hint = error.hint or hint
+        raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +70,7 @@ class LogEntry:
             DataError: It is not.
         """
         if not isinstance(value, dict):
-            raise DataError(f"is {_name_type(value)} and no object", where=where, hint=_HINT)
+            raise DataError(f"is {_name_type(value)} and no object", where=where, hint=HINT)
         return cls(value, where)
 
     def __contains__(self, name: str) -> bool:
@@ -84,7 +96,7 @@ class LogEntry:
         """
         value = self.find_text(name)
         if value is None:
-            raise DataError(f"has no {name}", where=self.where, hint=_HINT)
+            raise DataError(f"has no {name}", where=self.where, hint=HINT)
         return value
 
     def find_key(self, name: str) -> str | None:
@@ -191,7 +203,7 @@ class LogEntry:
     def refuse(self, name: str, value: object, what: str) -> DataError:
         """The error of a member that is not what it must be."""
         shown = _name_type(value) if isinstance(value, dict | list) else quoted(value)
-        return DataError(f"{name} is {shown}, and must be {what}", where=self.where, hint=_HINT)
+        return DataError(f"{name} is {shown}, and must be {what}", where=self.where, hint=HINT)
 
 
 def _name_type(value: object) -> str:
@@ -241,7 +253,7 @@ def parse_log(content: bytes, where: str) -> Any:
         SourceError: It is not JSON, not UTF-8, or nested too deeply.
     """
     if not content.strip():
-        raise SourceError("is empty", where=where, hint=_HINT)
+        raise SourceError("is empty", where=where, hint=HINT)
     if (form := describe_form(content[:8])) is not None:
         raise SourceError(f"cannot be read: {form}", where=where)
     try:
@@ -250,11 +262,11 @@ def parse_log(content: bytes, where: str) -> Any:
             raise TooDeepError
         return tree
     except TooDeepError as error:
-        raise SourceError(str(error), where=where, hint=_HINT) from None
+        raise SourceError(str(error), where=where, hint=HINT) from None
     except ValueError as error:
         cut = "byte" in describe_error(error) and isinstance(error, UnicodeDecodeError)
         what = describe_error(error) if cut else "is cut off or not JSON"
-        raise SourceError(what, where=where, hint=_HINT) from None
+        raise SourceError(what, where=where, hint=HINT) from None
 
 
 def read_log(path: Path) -> LogEntry:
@@ -285,7 +297,7 @@ def read_log_lines(path: Path) -> Iterator[LogEntry]:
                 number += 1
                 where = f"{path}, line {number}"
                 if len(line) > MAX_LINE:
-                    raise SourceError(f"is longer than {MAX_LINE // 2**20} MiB", where=where)
+                    raise SourceError(f"is longer than {MAX_LINE // 2**20} MiB", where=where, hint=HINT)
                 if not line.isspace():
                     yield LogEntry.of(parse_log(line, where), where)
     except OSError as error:

@@ -3,32 +3,38 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
-from meta_eval.base.errors import SourceError
+from meta_eval.base.errors import DataError, SourceError
 from meta_eval.pack.records.format import Place, Record, RecordFormat
-from meta_eval.pack.records.log_record import LoggedTask, LogRecord, make_task_name
+from meta_eval.pack.records.log_entries import advising
+from meta_eval.pack.records.log_record import FoundLog, LoggedTask, LogRecord, make_task_name
 from meta_eval.pack.records.run_selection import choose_runs
 
+T = TypeVar("T")
 
-@dataclass(frozen=True, slots=True)
-class FoundLog:
-    """A run of a task that a place holds."""
 
-    task: str
-    """The task, as its harness names it."""
+def find_each(files: Mapping[str, T], find: Callable[[str, T], FoundLog]) -> dict[str, FoundLog]:
+    """The run in each file. One of which not even the task can be read has the file's name, and is refused when read.
 
-    read: Callable[[], LoggedTask]
-    """Reads it."""
+    Args:
+        files: The files by their names.
+        find: Finds the run in a file. It may raise what reading may.
+    """
+    return {file: _find_one(file, value, find) for file, value in files.items()}
 
-    time: str = ""
-    """When it was run; empty if unknown."""
 
-    results: Path | None = None
-    """A file that names it alone; None if there is none."""
+def _find_one(file: str, value: T, find: Callable[[str, T], FoundLog]) -> FoundLog:
+    try:
+        return find(file, value)
+    except (DataError, SourceError) as error:
+        fault = error
+
+    def refuse() -> LoggedTask:
+        raise fault
+
+    return FoundLog(file, refuse)
 
 
 class LogFormat(RecordFormat):
@@ -36,23 +42,25 @@ class LogFormat(RecordFormat):
 
     @abstractmethod
     def list_logs(self, place: Place) -> Sequence[FoundLog]:
-        """The runs of a place.
+        """The runs of a place. They are read later, each with its own errors.
 
         Raises:
-            DataError, SourceError: A file cannot be read.
+            DataError, SourceError: There is none, or it is unknown what there is.
         """
 
+    @advising()
     def open_run(self, place: Place, run: str | None, names: Sequence[str]) -> Record:
         """Open one run of each task. See `RecordFormat.open_run`."""
         runs: dict[str, list[FoundLog]] = {}
         for found in self.list_logs(place):
             runs.setdefault(make_task_name(found.task), []).append(found)
         chosen = choose_runs(runs, run, names, place.name)
-        return LogRecord(place.name, [found.read() for found in chosen.values()])
+        return LogRecord(place.name, [*chosen.values()])
 
+    @advising()
     def open_runs(self, place: Place) -> Sequence[Record]:
         """Open every run. See `RecordFormat.open_runs`."""
-        return [LogRecord(place.name, [found.read()]) for found in self.list_logs(place)]
+        return [LogRecord(place.name, [found]) for found in self.list_logs(place)]
 
 
 class OfModel(Protocol):

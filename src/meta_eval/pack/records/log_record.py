@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from meta_eval.base.assets.details.details_scoring import exact_match
@@ -21,9 +22,12 @@ from meta_eval.base.errors import DataError, SourceError, locating
 from meta_eval.base.hashing import hash_pieces, hash_text
 from meta_eval.base.inputs import parse_json
 from meta_eval.base.pack_names import is_name, join_names
+from meta_eval.base.secrets import hide_secrets, redact_secrets
 from meta_eval.base.thresholds import SAME_VALUE
+from meta_eval.harness.answer import join_ends
 from meta_eval.pack.manifest import RecordEntry
 from meta_eval.pack.records.format import Grader, Reading, Record, RecordedScore, RecordedTask
+from meta_eval.pack.records.log_entries import advising
 from meta_eval.pack.records.recorded_docs import (
     RecordedDoc,
     RecordedDocs,
@@ -104,10 +108,34 @@ class LoggedTask:
     obstacle: str | None = None
     """Why it cannot be asked again, a clause; None if nothing is known to prevent it."""
 
+    def __post_init__(self) -> None:
+        """Take no credential of a log: packs and pages have these values."""
+        self.model = self.model and redact_secrets(self.model)
+        self.generation, self.settings = hide_secrets(self.generation), hide_secrets(self.settings)
+        self.grader_settings = hide_secrets(self.grader_settings)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundLog:
+    """A run of a task that a place holds."""
+
+    task: str
+    """The task, as its harness names it."""
+
+    read: Callable[[], LoggedTask]
+    """Reads it. It may raise a `DataError` or a `SourceError`, which concerns this task alone."""
+
+    time: str = ""
+    """When it was run; empty if unknown."""
+
+    results: Path | None = None
+    """A file that names it alone; None if there is none."""
+
 
 def make_task_name(name: str) -> str:
     """The name of a task for lm-eval: other characters become ``_``. A name in another script gets a hash, so that two
     such names differ."""
+    name = redact_secrets(name)  # before it is no address any more
     made = re.sub(r"[^A-Za-z0-9_.:+-]+", "_", name).lstrip("-.:+")[:100]
     made = made if name.isascii() and made else f"{made or '_'}{hash_text(name)[:8]}"
     return made if is_name(made) else f"_{hash_text(name)[:8]}"
@@ -118,14 +146,14 @@ class LogRecord(Record):
 
     Args:
         name: The place, as the user wrote it.
-        tasks: The tasks of the run.
+        tasks: The tasks of the run, also those that are still to be read.
 
     Raises:
         SourceError: There is no task, or two have one name.
     """
 
-    def __init__(self, name: str, tasks: Sequence[LoggedTask]) -> None:
-        names = [make_task_name(task.name) for task in tasks]
+    def __init__(self, name: str, tasks: Sequence[LoggedTask | FoundLog]) -> None:
+        names = [make_task_name(task.task if isinstance(task, FoundLog) else task.name) for task in tasks]
         if not tasks:
             raise SourceError("holds no task", where=name)
         if twice := [task for task, count in Counter(names).items() if count > 1]:
@@ -136,8 +164,10 @@ class LogRecord(Record):
         self.groups = {ALL: self.tasks}
         self._tasks = dict(zip(names, tasks, strict=True))
 
+    @advising()
     def read(self, task: str, reading: Reading) -> RecordedTask:
-        logged = self._tasks[task]
+        found = self._tasks[task]
+        logged = found.read() if isinstance(found, FoundLog) else found
         answers = _group(logged.answers)
         if not answers:
             raise DataError("holds no answer", hint="Use the log of a run that ended")
@@ -347,7 +377,6 @@ def _join(answers: Sequence[RecordedDoc], metric: str) -> RecordedDoc:
     values = {f"{_clean_metric(name)},none": [float(answer.metrics[name]) for answer in answers] for name in names}
     shares = {key: some for key, some in values.items() if all(0 <= value <= 1 for value in some)}
     ends, tokens = [answer.finish_reason for answer in answers], [answer.completion_tokens for answer in answers]
-    cut = next((end for end in ("length", "content_filter") if end in ends), None)
     known_tokens = [count for count in tokens if count is not None]
     extracted = [text for answer in answers for text in answer.extracted or ()]
     texts = [text for answer in answers for (text,) in answer.responses or ()]
@@ -357,7 +386,7 @@ def _join(answers: Sequence[RecordedDoc], metric: str) -> RecordedDoc:
         question_hash=hash_text(format_doc(first.doc)),
         responses=[texts] if len(texts) == len(answers) else None,
         metrics={key: mean(some) for key, some in values.items()},
-        finish_reason=cut or (None if None in ends else ends[0] if not several else "stop"),
+        finish_reason=join_ends(ends),
         completion_tokens=sum(known_tokens) if len(known_tokens) == len(tokens) else None,
         extracted=tuple(extracted) if len(extracted) == len(answers) else None,
         verdict_of_each=shares if several else None,

@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 
 
 # The column of the docs.
-COLUMN = "choice_token_ids"
+_COLUMN = "choice_token_ids"
 
 # Suffix for the name of the function that scores a token instead of likelihoods.
-SUFFIX = "_of_token"
+_SUFFIX = "_of_token"
 
 # Docs encoded at a time. An encoding is far larger than its text.
 _BATCH = 64
@@ -56,7 +56,7 @@ class NextToken:
     """How a task is scored by the next token."""
 
     docs: pa.Table
-    """Its docs, with the column `COLUMN`: the token id of each choice, in order."""
+    """Its docs, with the column `_COLUMN`: the token id of each choice, in order."""
 
     def files(self, files: Mapping[str, bytes], template: Template) -> dict[str, bytes]:
         """The task's YAML, which asks for tokens, and the class that it needs.
@@ -97,7 +97,7 @@ def score_by_next_token(
         return None, str(why)
     import pyarrow as pa
 
-    return NextToken(docs.append_column(COLUMN, pa.array(ids, pa.list_(pa.int64())))), None
+    return NextToken(docs.append_column(_COLUMN, pa.array(ids, pa.list_(pa.int64())))), None
 
 
 def list_tokenizer_models(config: Config) -> tuple[str, ...]:
@@ -136,9 +136,9 @@ def _check_scorer(template: Template, place: Callable[[PurePosixPath], Path]) ->
     scorer = settings.get("process_results")
     problem = "lm-eval's own scorer"
     if isinstance(scorer, FunctionRef):
-        problem = f"{scorer.function} has no twin {SUFFIX}"
+        problem = f"{scorer.function} has no twin {_SUFFIX}"
         if defines_function(
-            place(template.folder_of_key["process_results"] / scorer.module_file), f"{scorer.function}{SUFFIX}"
+            place(template.folder_of_key["process_results"] / scorer.module_file), f"{scorer.function}{_SUFFIX}"
         ):
             return
     raise NotOneTokenError(f"its metrics are computed from likelihoods ({problem})")
@@ -232,7 +232,7 @@ def add_next_token_choices(
     except NotOneTokenError as why:
         log.warning(f"{task.name}: scored by likelihood, not by the next token: {why}")
         return replace(task, entry=entry.model_copy(update={"likelihood_reason": str(why)}))
-    table = table.append_column(COLUMN, pa.array(ids, pa.list_(pa.int64())))
+    table = table.append_column(_COLUMN, pa.array(ids, pa.list_(pa.int64())))
     table = table.append_column(RIGHT, pa.array([row.right for row in rows.rows], pa.int64()))
     content = encode_parquet(table)
     old_hash, new_hash = (hash_bytes(parquet) for parquet in (task.files[docs_file], content))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-log = logging.getLogger("meta_eval")
+_log = logging.getLogger("meta_eval")
 
 _HINT = "The record is damaged: take the file as its run wrote it"
 
@@ -148,7 +148,7 @@ def make_task(
         likelihood_reason=_kept_likelihood(template, context),
         longest_prompt=measure_length(template, _longest(table, is_chat=is_chat), context),
         reference_scores=tuple(published),
-        row_format="verified",
+        row_format="seen",
         filters=tuple(filters),
         primary_metric=primary_metric,
         recorded_metric=primary_metric,
@@ -244,7 +244,7 @@ def _name_shared_texts(rows: RecordedDocs, task: str, context: PrepareContext) -
     labels = [names.get(number) for number in numbers]
     uncounted = [each.counts for each in list_uncounted(shared, dict(enumerate(labels)))]
     for other in uncounted:
-        log.warning(
+        _log.warning(
             f"{task}: {other.docs:,} docs share {other.texts:,} texts, and count as independent. Name their field: "
             f"cluster: {{{task}: {other.name}}}"
         )

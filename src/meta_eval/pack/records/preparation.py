@@ -12,6 +12,7 @@ from meta_eval.base.errors import ConfigError, DataError, UserError, locating
 from meta_eval.base.garbage import collect_seldom
 from meta_eval.base.inputs import noting_files
 from meta_eval.base.logs import log, report_progress
+from meta_eval.base.outputs import write_file
 from meta_eval.harness.clusters import check_fields
 from meta_eval.pack.backends.registry import find_backend
 from meta_eval.pack.config import Config, ValuePlace
@@ -54,9 +55,7 @@ def check_requests(tasks: Sequence[CandidateTask], scratch: Path, left_out: Left
 
     for candidate in tasks:
         for name, content in {**candidate.task.template_files, **candidate.task.files}.items():
-            path = scratch / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
+            write_file(scratch / name, content)
     evaluator = Evaluator(scratch)
     checked = []
     for candidate in tasks:
@@ -224,12 +223,9 @@ def _open_baseline(config: Config, config_place: ValuePlace) -> list[Record]:
 def _open_source(config: Config, config_place: ValuePlace) -> TaskSource:
     """Open what ``evals_dataset`` names."""
     if config.evals_dataset == LM_EVAL:
-        if config.evals_run is not None:
-            raise ConfigError(
-                f"{LM_EVAL} is not a folder of recorded runs",
-                where=config_place.name_key("evals_run"),
-                hint="Set it to null",
-            )
+        for key, kind in (("evals_run", "a folder of recorded runs"), ("evals_revision", "a dataset on the hub")):
+            if getattr(config, key) is not None:
+                raise ConfigError(f"{LM_EVAL} is not {kind}", where=config_place.name_key(key), hint="Set it to null")
         from meta_eval.pack.records.lm_eval_tasks import LmEvalSource
 
         return LmEvalSource(config, config_place)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from meta_eval.base.errors import ConfigError, locating
+from meta_eval.base.errors import ConfigError, UserError, locating
 from meta_eval.base.inputs import format_json, parse_json
 from meta_eval.base.logs import report_progress
 from meta_eval.harness.choice import Choice, Groups
@@ -21,6 +21,7 @@ from meta_eval.harness.lm_eval_run import Run, read_run
 from meta_eval.harness.output_index import LoggedRun, OutputIndex, TaskOutput, parse_time
 from meta_eval.harness.provenance import Provenance, make_grader_facts, read_decoding
 from meta_eval.harness.sample_files import CountTokens
+from meta_eval.pack.baseline import read_verified
 from meta_eval.pack.records.format import Place, Reading, Record, RecordedTask, RecordFormat
 from meta_eval.pack.records.recorded_docs import RecordedDoc
 from meta_eval.pack.records.task_groups import ALL
@@ -42,7 +43,7 @@ def read_any_run(
     groups: Groups | None = None,
     needs_verdicts: bool = True,
 ) -> Run:
-    """Read a run: the output of lm_eval, or logs that a record format reads.
+    """Read a run: the output of lm_eval, what verify stored of a pack, or logs that a record format reads.
 
     Args:
         paths: Folders and files. ``FILE#RUN`` chooses one of several runs of a log, by what `RecordFormat.open_run`
@@ -60,6 +61,9 @@ def read_any_run(
             choice=choice, groups=groups, files=files,
         )  # fmt: skip
 
+    verified = read_verified(paths[0], choice or Choice(), groups or {}) if len(paths) == 1 else None
+    if verified is not None:
+        return verified
     try:
         return read(None)
     except ResultsError as error:
@@ -73,7 +77,9 @@ def read_any_run(
         if of is not None
         for record in (of.open_runs(place) if run is None else [of.open_run(place, run, (ALL,))])
     ]
-    index = index_records(records, choice or Choice(), groups or {}, needs_verdicts=needs_verdicts)
+    index = index_records(
+        records, choice or Choice(), groups or {}, needs_verdicts=needs_verdicts, skip_damaged=skip_damaged
+    )
     if not repeats:
         _check_times(index)
     return read(index)
@@ -111,7 +117,12 @@ def _find_other_format(place: Place) -> RecordFormat | None:
 
 
 def index_records(
-    records: Sequence[Record], choice: Choice, groups: Groups, *, needs_verdicts: bool = True
+    records: Sequence[Record],
+    choice: Choice,
+    groups: Groups,
+    *,
+    needs_verdicts: bool = True,
+    skip_damaged: bool = False,
 ) -> OutputIndex:
     """Read the chosen tasks of records.
 
@@ -120,11 +131,13 @@ def index_records(
         choice: The tasks. Others are listed, and not read.
         groups: Groups that the choice may name.
         needs_verdicts: See `read_any_run`.
+        skip_damaged: Leave out what cannot be read, with a note; else the run of its task is its damage.
 
     Raises:
-        UserError: A task cannot be read, or has no verdict.
+        UserError: No chosen task can be read, or has a verdict.
     """
     tasks: dict[str, list[TaskOutput]] = {}
+    damaged: dict[str, UserError] = {}
     notes: list[str] = []
     for record in records:
         chosen = choice.of(record.tasks, {**groups, **record.groups})
@@ -134,17 +147,29 @@ def index_records(
                 tasks.setdefault(name, []).append(TaskOutput(name, ""))
                 continue
             report_progress(f"reading {name}")
-            with locating(f"{record.name}, {name}"):
-                recorded = record.read(name, _READING)
-                samples = list(_make_samples(recorded, needs_verdicts=needs_verdicts))
+            outputs = tasks.setdefault(name, [])
+            try:
+                with locating(f"{record.name}, {name}"):
+                    recorded = record.read(name, _READING)
+                    samples = list(_make_samples(recorded, needs_verdicts=needs_verdicts))
+            except UserError as error:
+                damaged.setdefault(name, error)
+                notes += [f"skipped: {error}"] if skip_damaged else []
+                continue
             path = _name_file(path, recorded)
             notes += [f"{name}: {warning}" for warning in recorded.warnings]
             scores = {key: score.value for key, score in recorded.scores.items() if score.is_mean}
             log = LoggedRun(samples, scores, _describe(recorded, path))
             time = (recorded.entry.time or "").replace(":", "-")
-            tasks.setdefault(name, []).append(TaskOutput(name, time, samples=path, of_log=log))
+            outputs.append(TaskOutput(name, time, samples=path, of_log=log))
     for outputs in tasks.values():
         outputs.sort(key=lambda output: (output.time, str(output.samples)), reverse=True)
+    if damaged and not any(output.of_log for outputs in tasks.values() for output in outputs):
+        raise next(iter(damaged.values()))
+    for name, fault in damaged.items() if not skip_damaged else ():
+        # Which of several runs is the newest is unknown, since the time of a damaged one is.
+        damage = ResultsError(fault.what, where=fault.where, hint=fault.hint)
+        tasks[name] = [TaskOutput(name, "", damage=damage)]
     return OutputIndex(dict(sorted(tasks.items())), {}, notes=notes)
 
 
@@ -186,8 +211,12 @@ def _make_samples(recorded: RecordedTask, *, needs_verdicts: bool) -> Iterator[d
         for name in filters or ("none",):
             metrics = {key.partition(",")[0]: value for key, value in _of_filter(row.metrics, name)}
             each = {key.partition(",")[0]: values for key, values in _of_filter(row.verdict_of_each, name)}
-            sample = {**common, "filter": name, "metrics": list(metrics), **metrics}
-            yield {**sample, "each_answer": each} if each else sample
+            answer = {
+                "finish_reason": list(row.finish_reasons) if row.finish_reasons else row.finish_reason,
+                "completion_tokens": row.completion_tokens,
+                "each_answer": each or None,
+            }
+            yield {**common, "answer": answer, "filter": name, "metrics": list(metrics), **metrics}
 
 
 def _of_filter(by_key: Mapping[str, Any] | None, name: str) -> list[tuple[str, Any]]:
@@ -198,12 +227,6 @@ def _describe_doc(number: int, row: RecordedDoc, recorded: RecordedTask) -> dict
     """What all samples of a doc share. What is unknown is left out."""
     responses, extracted = row.responses or [], row.extracted
     filtered = list(extracted) if extracted else [answers[0] for answers in responses if row.continuations]
-    given = {
-        "finish_reason": row.finish_reason,
-        "finish_reasons": list(row.finish_reasons) if row.finish_reasons else None,
-        "completion_tokens": row.completion_tokens,
-        "filtered_resps": filtered or None,
-    }
     return {
         "doc_id": number,
         "doc": row.doc,
@@ -211,9 +234,9 @@ def _describe_doc(number: int, row: RecordedDoc, recorded: RecordedTask) -> dict
         "arguments": {f"gen_args_{place}": request for place, request in enumerate(_list_requests(row, recorded))},
         "resps": responses,
         "doc_hash": row.question_hash,
-        "prompt_hash": row.prompt_hash,
+        "prompt_hash": row.prompt_hash if row.prompt else "",  # unknown
         "target_hash": "",
-        **{name: value for name, value in given.items() if value is not None},
+        **({"filtered_resps": filtered} if filtered else {}),
     }
 
 
@@ -244,15 +267,8 @@ def _describe(recorded: RecordedTask, file: Path) -> Provenance:
         model_args={"pretrained": entry.model} if entry.model else {},
         lm_eval=entry.lm_eval,
         harness=entry.backend or "a record",
-        engine=None,
         date=None if started is None else started.isoformat(timespec="seconds"),
-        duration_s=None,
-        limit=None,
-        gen_kwargs={},
-        chat_template=entry.chat_template,
-        system_instruction=False,
-        docs_sha256=None,
-        dataset_revision=None,
+        chat_template=entry.chat_template if any(row.prompt for row in rows.rows) else None,
         docs_of_task=len(rows.rows) + sum(rows.warnings.get(key, 0) for key in _MISSING),
         docs_run=len(rows.rows),
         shots=int(entry.shots) if entry.shots and entry.shots.isdecimal() else None,

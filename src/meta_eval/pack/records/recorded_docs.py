@@ -18,10 +18,11 @@ from meta_eval.base.errors import DataError, locating
 from meta_eval.base.hashing import hash_text
 from meta_eval.base.inputs import format_json
 from meta_eval.base.thresholds import ALARM_UNEXTRACTED, ALMOST_ALL, MAX_GEN_TOKS
+from meta_eval.harness.answer import join_ends
 from meta_eval.harness.chat_messages import check_chat_messages, parse_chat_messages, read_messages_text
-from meta_eval.harness.doc_results import to_plain_number
+from meta_eval.harness.doc_results import find_answer, to_plain_number
 from meta_eval.harness.families import choose_bos, remove_bos
-from meta_eval.harness.sample_parser import list_metrics, read_arguments
+from meta_eval.harness.sample_parser import list_metrics, read_arguments, read_ends
 from meta_eval.pack.task_choice import ROLLING
 
 if TYPE_CHECKING:
@@ -374,8 +375,10 @@ class _SampleReading:
                     for name, sample in samples.items()
                     for metric in list_metrics(sample)
                 },
-                finish_reason=end if isinstance(end := sample.get("finish_reason"), str) else None,
-                completion_tokens=tokens if isinstance(tokens := sample.get("completion_tokens"), int) else None,
+                finish_reason=join_ends(read_ends(find_answer(sample))),
+                completion_tokens=tokens
+                if isinstance(tokens := find_answer(sample).get("completion_tokens"), int)
+                else None,
             )
         )
 

@@ -14,7 +14,7 @@ from bisect import bisect_right
 from collections.abc import Hashable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from itertools import accumulate
@@ -26,12 +26,18 @@ from meta_eval.base.errors import ConfigError, SourceError, TemplateError, locat
 from meta_eval.base.inputs import explain_locked, read_regular, read_text, walk
 from meta_eval.base.pack_names import COPIED_SUFFIX, is_name
 from meta_eval.base.yaml_files import MAX_BYTES, parse_yaml
-from meta_eval.pack.templates.checks import check_keys
+from meta_eval.pack.templates.checks import check_functions, check_keys, check_metrics, check_numbers
 from meta_eval.pack.templates.spec import FunctionRef, find_functions
-from meta_eval.pack.templates.template_folder import FolderReader, list_needed_files, locate_file, merge_includes
+from meta_eval.pack.templates.template_folder import (
+    FolderReader,
+    list_needed_files,
+    locate_file,
+    merge_includes,
+    need_named_folder,
+)
 
 # Where the installed lm-eval's files go in a pack.
-FOLDER = "lm_eval_tasks"
+_FOLDER = "lm_eval_tasks"
 
 _NAMED = rb"""(?m)^["']?%s["']?[ \t]*:[ \t]*["']?%s["']?[ \t]*(?:\#.*)?\r?$"""
 _ANY_NAME = re.compile(rb"""(?m)^["']?(?:task|group)["']?[ \t]*:.*$""")
@@ -108,7 +114,8 @@ def find_code(name: str, template_dir: Path) -> TaskCode:
 
     Raises:
         SourceError: No task has this name, several files define it, it is a class, or the folder cannot be read.
-        TemplateError: Its YAML cannot be read, or has a key that lm-eval does not know.
+        TemplateError: Its YAML cannot be read, or has a key or an aggregation that lm-eval does not know, or a function
+            that is not there; or no task has this name, and there is no template folder.
     """
     if (why := explain_locked(template_dir)) is not None:
         raise SourceError(why, where=f"template_dir {template_dir}")
@@ -119,7 +126,7 @@ def find_code(name: str, template_dir: Path) -> TaskCode:
             places.append((folder, words, PurePosixPath()))
     installed = _installed()
     if installed is not None:
-        places.append((installed[0], installed[1], PurePosixPath(FOLDER)))
+        places.append((installed[0], installed[1], PurePosixPath(_FOLDER)))
     for root, source_label, prefix in places:
         reading = FolderReader(root)
         files = [
@@ -145,6 +152,9 @@ def find_code(name: str, template_dir: Path) -> TaskCode:
                 for file in yaml_chain:
                     with locating(root / file):
                         check_keys(reading.tree(file))
+                        check_numbers(reading.tree(file))
+                        check_metrics(reading.tree(file).get("metric_list"))
+                check_functions(partial(locate_file, root), settings, folder_of_key, files[0])
             all_files = list_needed_files(reading, yaml_chain)
             if prefix.name:  # only in lm-eval's folder: leave out files of other tasks
                 function_files = {
@@ -152,13 +162,17 @@ def find_code(name: str, template_dir: Path) -> TaskCode:
                     for key in folder_of_key
                     for ref in find_functions(settings[key])
                 }
-                others = _of_other_tasks(root, {file.parent for file in (*yaml_chain, *function_files)})
+                # Folders below the task's folders that hold other tasks, such as ``ifeval/multilingual``.
+                own = {file.parent for file in (*yaml_chain, *function_files)}
+                below = _folders(root.absolute(), _stamp(root)).items()
+                others = {folder for folder, above in below if folder not in own and not own.isdisjoint(above)}
                 all_files = tuple(
                     file
                     for file in all_files
                     if (root / file).exists() and file.suffix != ".md" and others.isdisjoint(file.parents)
                 )
             return TaskCode(name, root, files[0], settings, folder_of_key, yaml_chain, all_files, source_label, prefix)
+    need_named_folder(template_dir)
     lm_eval = installed[1] if installed else "no lm-eval is installed"
     raise SourceError(
         f"no code for the task {name}: it is neither in template_dir nor in lm-eval ({lm_eval})",
@@ -182,15 +196,6 @@ def find_allowed_code(name: str, template_dir: Path, *, allow_code: bool) -> Tas
             hint="Set allow_code: true, but only on a disposable machine",
         )
     return code
-
-
-def _of_other_tasks(root: Path, task_folders: Set[PurePosixPath]) -> frozenset[PurePosixPath]:
-    """Folders below a task's folders that hold other tasks, such as ``ifeval/multilingual``."""
-    return frozenset(
-        folder
-        for folder, above in _folders(root.absolute(), _stamp(root)).items()
-        if folder not in task_folders and not task_folders.isdisjoint(above)
-    )
 
 
 def read_group(name: str) -> str | None:

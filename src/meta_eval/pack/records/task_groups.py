@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from meta_eval.harness.lm_eval_run import TaskRun
     from meta_eval.pack.manifest import Manifest
 
-ENTRY_POINTS = "meta_eval.task_groups"
+TASK_GROUPS_GROUP = "meta_eval.task_groups"
 
 # The group that holds every task of a record.
 ALL = "recorded"
@@ -100,7 +100,7 @@ class TaskGroups(ABC):
 
 def list_task_groups() -> Iterator[TaskGroups]:
     """What plug-ins offer, sorted by name. One that cannot be loaded is left out with a warning."""
-    for extension in find_extensions(ENTRY_POINTS).values():
+    for extension in find_extensions(TASK_GROUPS_GROUP).values():
         try:
             groups: TaskGroups = load_extension(extension, TaskGroups)
         except UserError as error:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from meta_eval.base.outputs import write_file
 from meta_eval.pack.manifest import OriginalEntry
 from meta_eval.pack.prepared_task import PrepareContext, PreparedTask
 from meta_eval.pack.records.recorded_docs import RecordedDocs
@@ -74,7 +75,7 @@ class TaskSource(ABC):
             text = None if name == ALL else read_group(name)  # a search of the installed lm-eval
             if text is not None:
                 file = PurePosixPath(f"{name}.yaml")
-                (scratch / file).write_text(text, encoding="utf-8")
+                write_file(scratch / file, text.encode())
                 files[name] = file
         return TemplateFolder(scratch, {}, files)
 

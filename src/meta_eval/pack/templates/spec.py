@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from meta_eval.base.thresholds import MAX_GEN_TOKS, MIN_AGREEMENT
 
 Variant = Literal["instruct", "pretrain"]
-FormatStatus = Literal["verified", "documented", "assumed"]
+FormatStatus = Literal["seen", "documented", "assumed"]
 GradedBy = Literal["program", "judge"]
 
 # How to find docs that share something. ``passage``: the text before the question, which is the prompt's last line that
@@ -61,7 +61,8 @@ class TaskSpec(_Block):
     - ``aliases``: other names for it.
     - ``copy_of``: the task of which this is a copy. It says that groups, aliases, published and row_format, where they
     are still those of that task, are meant for this task too.
-    - ``row_format``: how the layout of the rows is known: verified on real rows, documented, or assumed.
+    - ``row_format``: how the layout of the rows is known: seen in real rows, documented, or assumed. A checkout before
+    1.0.0 wrote ``verified`` for ``seen``.
     - ``asked_as``: ``chat`` if a prompt is the JSON text of chat messages. Default: text.
     - ``answer``: ``message`` if process_results grades the JSON text of a whole message with its tool calls. Default:
     the text.
@@ -98,6 +99,11 @@ class TaskSpec(_Block):
     is_correct_metric: str | None = Field(default=None, pattern=r"^[^,]+,[^,]+$")
     graded_by: GradedBy = "program"
     min_agreement: float | None = Field(default=None, ge=0, le=1, strict=True)
+
+    @field_validator("row_format", mode="before")
+    @classmethod
+    def _read_earlier_word(cls, value: object) -> object:
+        return "seen" if value == "verified" else value
 
     @field_validator("groups", mode="before")
     @classmethod

@@ -20,14 +20,15 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from meta_eval.base import assets
-from meta_eval.base.display import quoted
+from meta_eval.base.display import name_path, quoted
 from meta_eval.base.errors import TemplateError, describe_wrong_value, join_errors, locating, suggest_name
 from meta_eval.base.inputs import InputError, explain_locked, read_text, suggest_path, walk, walk_files
 from meta_eval.base.logs import log
 from meta_eval.base.pack_names import RULE, is_inside, is_name, join_names
 from meta_eval.base.thresholds import NAMED
 from meta_eval.base.yaml_files import MAX_BYTES, YamlError, parse_yaml
-from meta_eval.pack.templates.checks import check_settings
+from meta_eval.pack.pack_options import TEMPLATES
+from meta_eval.pack.templates.checks import NEEDS_FILE, check_group, check_settings
 from meta_eval.pack.templates.spec import FunctionRef, PublishedMetric, TaskSpec, Template, find_functions
 
 
@@ -52,7 +53,7 @@ _OF_A_RECORD = "For tasks of your own in a recorded run, set evals_dataset to th
 _FUNCTIONS = {"!function": FunctionRef}
 
 
-def read_yaml(path: Path) -> dict[str, Any]:
+def read_template_yaml(path: Path) -> dict[str, Any]:
     """Read a template's YAML as plain Python, ``!function`` as `FunctionRef`.
 
     Raises:
@@ -86,6 +87,24 @@ def _parsed(text: str, where: str) -> Any:
     return parse_yaml(text, where=where, constructors=_FUNCTIONS).tree
 
 
+def need_named_folder(root: Path) -> None:
+    """Refuse a template folder that is not there; the default one need not be.
+
+    Raises:
+        TemplateError: There is no such folder.
+    """
+    if root != TEMPLATES and not root.is_dir():
+        raise _missing_folder(root)
+
+
+def _missing_folder(root: Path) -> TemplateError:
+    return TemplateError(
+        "is a file, not a folder" if root.exists() else f"there is no such folder{suggest_path(root)}",
+        where=f"template_dir {name_path(root)}",
+        hint="Run `meta-eval init` to write meta_template/, or set template_dir",
+    )
+
+
 def read_templates(root: Path) -> TemplateFolder:
     """Read every template below a folder.
 
@@ -94,13 +113,9 @@ def read_templates(root: Path) -> TemplateFolder:
             template.
     """
     if not root.is_dir():
-        raise TemplateError(
-            "is a file, not a folder" if root.exists() else f"there is no such folder{suggest_path(root)}",
-            where=f"template_dir {root}",
-            hint="Run `meta-eval init` to write meta_template/, or set template_dir",
-        )
+        raise _missing_folder(root)
     if (why := explain_locked(root)) is not None:
-        raise TemplateError(why, where=f"template_dir {root}")
+        raise TemplateError(why, where=f"template_dir {name_path(root)}")
     reading = FolderReader(root)
     tasks: dict[str, Template] = {}
     groups: dict[str, PurePosixPath] = {}
@@ -112,6 +127,7 @@ def read_templates(root: Path) -> TemplateFolder:
         if "group" in top:
             with locating(path):
                 _need_name("group", top["group"])
+                check_group(top)
             if groups.setdefault(top["group"], file) != file:
                 clashes.append(_Clash("group", top["group"], groups[top["group"]], file))
             continue
@@ -127,7 +143,7 @@ def read_templates(root: Path) -> TemplateFolder:
     if not tasks:
         raise TemplateError(
             "holds no task template (a *.yaml with a `task:` name)",
-            where=f"template_dir {root}",
+            where=f"template_dir {name_path(root)}",
             hint="Write one, or set template_dir to a folder that has some",
         )
     return TemplateFolder(root, tasks, groups)
@@ -135,7 +151,7 @@ def read_templates(root: Path) -> TemplateFolder:
 
 def _without_copied_facts(tasks: Mapping[str, Template]) -> dict[str, Template]:
     """The tasks, those copied by hand without what still is of their original: its groups, aliases, published numbers,
-    and that its rows are verified. Of tasks that read the same rows, the original is the shipped one, else the first
+    and that its rows were seen. Of tasks that read the same rows, the original is the shipped one, else the first
     by path. A copy that names its original in ``copy_of`` keeps them."""
     shipped = assets.asset_path("meta_template")
     ours = [task for task in tasks.values() if (shipped / task.file).is_file()]
@@ -215,7 +231,7 @@ class FolderReader:
         self.modules = cache(lambda file: tuple(_modules(self, file)))
         self.beside = cache(lambda modules: _beside(self, modules))
         self.within = cache(self._within)
-        self.fits_pack = cache(lambda file: is_inside(file.as_posix()))
+        self.fits_pack = cache(lambda file: is_inside(file.as_posix()) and file.parts[0] not in _TAKEN)
         self.merged: dict[PurePosixPath, Merged] = {}
         self._resolved = cache(Path.resolve)
 
@@ -254,7 +270,9 @@ def _template(reading: FolderReader, file: PurePosixPath) -> Template:
     all_files = list_needed_files(reading, yaml_chain)
     for inside in all_files:
         if not reading.fits_pack(inside):
-            raise TemplateError("a pack cannot hold a file of this name", where=str(root / inside), hint="Rename it")
+            raise TemplateError(
+                "a pack cannot hold a file of this name", where=quoted(str(root / inside)), hint="Rename it"
+            )
     template = Template(name, file, spec, _copy(settings), frozenset(inherited), folder_of_key, all_files)
     published = ((f"published.{number}.metric", metric.metric) for number, metric in enumerate(spec.published))
     for key, metric_key in (
@@ -270,6 +288,9 @@ def _template(reading: FolderReader, file: PurePosixPath) -> Template:
             )
     return template
 
+
+# Files of a pack that no template brings.
+_TAKEN = ("manifest.json", ".gitignore")
 
 # Names that are there twice, as one error lists them.
 _MOST_CLASHES = 8
@@ -296,7 +317,7 @@ def _describe_clashes(root: Path, clashes: Sequence[_Clash]) -> TemplateError:
     edits = [f"`{clash.key}:` in {root / clash.copy}" for clash in clashes[:_MOST_CLASHES]]
     more = f" and {len(clashes) - _MOST_CLASHES} more" if len(clashes) > _MOST_CLASHES else ""
     return TemplateError(
-        f"a name is used twice: {'; '.join(said)}{more}", where=f"template_dir {root}",
+        f"a name is used twice: {'; '.join(said)}{more}", where=f"template_dir {name_path(root)}",
         hint=f"Each YAML of a copied folder needs a name of its own: edit {join_names(edits, _MOST_CLASHES)}{more}",
     )  # fmt: skip
 
@@ -363,7 +384,7 @@ def _include_of(reading: FolderReader, file: PurePosixPath, tree: Mapping[str, A
         )
     target = _below(reading, file.parent, include)
     if not reading.place(target).is_file():
-        raise TemplateError(f"include: there is no file {include!r}")
+        raise TemplateError(f"include: there is no file {include!r}", hint=NEEDS_FILE)
     return target
 
 
@@ -415,7 +436,7 @@ def _modules(reading: FolderReader, file: PurePosixPath) -> Iterator[PurePosixPa
         with locating(f"{reading.root / file}: {key}"):
             module = _below(reading, file.parent, name)
             if not reading.place(module).is_file():
-                raise TemplateError(f"!function {reference}: there is no file {module}")
+                raise TemplateError(f"!function {reference}: there is no file {module}", hint=NEEDS_FILE)
         yield module
 
 
@@ -426,7 +447,11 @@ def _companions(root: Path, folder: PurePosixPath) -> Iterator[PurePosixPath]:
             folders[:] = [name for name in folders if not _is_hidden(name)]
             inside = folder / os.path.relpath(base, place)
             for name in names:
-                if not _is_hidden(name) and not name.endswith((".yaml", ".pyc")) and Path(base, name).is_file():
+                file = Path(base, name)
+                if not _is_hidden(name) and not name.endswith((".yaml", ".pyc")) and file.is_file():
+                    if file.is_symlink() and not file.resolve().is_relative_to(root.resolve()):
+                        hint = "Copy the file into the folder: a pack must be self-contained"
+                        raise TemplateError("is a link out of the template folder", where=str(file), hint=hint)
                     yield inside / name
 
 

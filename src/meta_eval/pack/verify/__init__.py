@@ -9,6 +9,6 @@ from __future__ import annotations
 
 from meta_eval.pack.baseline import find_verify_folder
 from meta_eval.pack.verify.pack_verification import verify
-from meta_eval.pack.verify.tallies import Proof, Status, TaskProof
+from meta_eval.pack.verify.tallies import Proof, ProofStatus, TaskProof
 
-__all__ = ["Proof", "Status", "TaskProof", "find_verify_folder", "verify"]
+__all__ = ["Proof", "ProofStatus", "TaskProof", "find_verify_folder", "verify"]

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from meta_eval.base.apart import apart
+from meta_eval.base.display import name_path
 from meta_eval.base.errors import ConfigError, PackError, UserError, documented
 from meta_eval.base.garbage import collect_seldom
-from meta_eval.base.inputs import describe_error, format_json
+from meta_eval.base.inputs import format_json
 from meta_eval.base.isolation import isolate_code
 from meta_eval.base.logs import Progress, display_logs, log, report_progress
-from meta_eval.base.outputs import replace_file
+from meta_eval.base.ownership import replace_folder
 from meta_eval.base.thresholds import ALMOST_ALL
 from meta_eval.harness.doc_results import DocResult
 from meta_eval.harness.each_answer import add_each_answer
@@ -40,7 +42,7 @@ from meta_eval.pack.prompt_lengths import make_token_counter
 from meta_eval.pack.records.recorded_docs import describe_unread
 from meta_eval.pack.task_choice import choose_tasks
 from meta_eval.pack.verify.record_check import tally_record
-from meta_eval.pack.verify.tallies import Explanations, Proof, Status, Tallies, TaskProof, tally_task
+from meta_eval.pack.verify.tallies import Explanations, Proof, ProofStatus, Tallies, TaskProof, tally_task
 
 if TYPE_CHECKING:
     from meta_eval.harness.output_index import OutputIndex
@@ -119,11 +121,8 @@ def _verify(pack: Path, options: VerifyOptions) -> Proof:
         except UserError as error:
             result.reason = str(error)
             if regrade is None:
-                _write(
-                    find_baseline_file(pack, name),
-                    format_missing(keys[name], f"verify failed: {error}", changed),
-                    folder,
-                )
+                missing = format_missing(keys[name], f"verify failed: {error}", changed)
+                _write(folder, {find_baseline_file(pack, name): missing})
             continue
         total = result.tallies.total
         if regrade is None and (unread := total.unextracted or 0) >= ALMOST_ALL * total.docs > 0:
@@ -131,14 +130,14 @@ def _verify(pack: Path, options: VerifyOptions) -> Proof:
         result.scores = result.scores if result.of_baseline else evaluated.scores
         result.status, result.reason = _judge(result.tallies, entry, required, of_baseline=result.of_baseline)
         result.file = folder / f"{name}.jsonl"
-        _write(result.file, "".join(map(_line, result.tallies.disagreements)), folder)
+        texts = {result.file: "".join(map(_line, result.tallies.disagreements))}
         if regrade is None:
-            content = (
+            texts[find_baseline_file(pack, name)] = (
                 format_missing(keys[name], f"verify did not check all docs: {result.reason}", changed)
                 if result.status == "unfinished"
                 else format_baseline(keys[name], _read_graded(evaluated, count_tokens), changed)
             )
-            _write(find_baseline_file(pack, name), content, folder)
+        _write(folder, texts)
     return proof
 
 
@@ -175,7 +174,7 @@ def _read_graded(evaluated: Evaluated, count_tokens: CountTokens) -> tuple[DocRe
     """The docs with a recorded answer, as they are graded today."""
     samples = [sample for sample in evaluated.samples if has_recorded_answer(sample["doc"])]
     for sample in samples:
-        sample["finish_reason"] = sample["doc"].get(RECORDED_FINISH_REASON)
+        sample.setdefault("answer", {})["finish_reason"] = sample["doc"].get(RECORDED_FINISH_REASON)
     return read_graded(samples, count_tokens)
 
 
@@ -201,7 +200,7 @@ def _check_baseline(
     )
     if not answers:
         missing = "the baseline was asked in another way, so that its answers cannot be graded here"
-        _write(path, format_missing(key, missing, edited), find_verify_folder(evaluator.pack))
+        _write(find_verify_folder(evaluator.pack), {path: format_missing(key, missing, edited)})
         return
     responses, indices = list(answers.values()), list(answers)
     evaluated = evaluator.evaluate(
@@ -220,12 +219,12 @@ def _check_baseline(
         log.warning(f"{name}: {differing:,} of {total.compared:,} answers of the baseline are graded differently now")
     docs, matches = read_graded(evaluated.samples), {doc.doc_id: doc.prompt_matches for doc in recorded}
     text = format_baseline(key, [replace(doc, prompt_matches=matches[doc.doc_id]) for doc in docs], edited)
-    _write(path, text, find_verify_folder(evaluator.pack))
+    _write(find_verify_folder(evaluator.pack), {path: text})
 
 
 def _judge(
     tallies: Tallies, entry: TaskEntry, required: float, *, of_baseline: BaselineEntry | None
-) -> tuple[Status, str | None]:
+) -> tuple[ProofStatus, str | None]:
     total = tallies.total
     if total.docs != (of_baseline.docs if of_baseline else entry.docs):
         return "unfinished", f"{total.docs:,} of the {entry.docs:,} docs that were prepared"
@@ -242,22 +241,28 @@ def _judge(
     return "passed", None
 
 
-def _write(path: Path, text: str, folder: Path) -> None:
-    """Write a file below verify's folder, whole or not at all.
+def _write(folder: Path, texts: Mapping[Path, str]) -> None:
+    """Write files below verify's folder, whole or not at all.
+
+    Args:
+        folder: The folder.
+        texts: By file, what it holds.
 
     Raises:
-        PackError: The folder cannot be made.
-        OutputError: The file cannot be written.
+        PackError: A file lies behind a link in verify's folder.
+        OutputError: A file cannot be written, or there is one that verify did not write.
     """
+    for above in {above for path in texts for above in path.parents if folder in above.parents}:
+        if above.is_symlink():
+            what = "is a link, and nothing is written through links"
+            raise PackError(what, where=name_path(above), hint="Delete it: verify makes its folders itself")
+    with replace_folder(folder, "verify", where=name_path(folder), shared=True, keep=True) as new:
+        for path, text in texts.items():
+            new.write(path.relative_to(folder).as_posix(), text.encode("utf-8", "surrogatepass"))
     ignore = folder / ".gitignore"
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if not os.path.lexists(ignore):  # an existing file may have been edited
+    if not os.path.lexists(ignore):  # an existing file may have been edited
+        with suppress(OSError):
             ignore.write_text(_GITIGNORE, encoding="utf-8")
-    except OSError as error:
-        raise PackError(f"cannot be written ({describe_error(error)})", where=str(path)) from None
-    with replace_file(path) as file:
-        file.write(text)
 
 
 def _line(disagreement: dict[str, Any]) -> str:

@@ -11,7 +11,7 @@ from meta_eval.harness.doc_results import DocResult, ResultsError, to_plain_numb
 from meta_eval.harness.lm_eval_run import check_one_model, read_newest
 from meta_eval.harness.output_index import OutputIndex, index_outputs
 from meta_eval.harness.provenance import read_provenance
-from meta_eval.harness.replay import Answers
+from meta_eval.harness.replay import RecordedResponses
 from meta_eval.harness.sample_files import open_samples
 
 
@@ -43,7 +43,7 @@ def find_saved_samples(folder: Path, tasks: Sequence[str]) -> OutputIndex:
 
 def read_saved(
     files: OutputIndex, task: str, docs: Sequence[Mapping[str, Any]], verdict: str, on_note: Callable[[str], None]
-) -> tuple[dict[int, Answers], dict[int, float | None]]:
+) -> tuple[dict[int, RecordedResponses], dict[int, float | None]]:
     """Read the newest samples of a task against the docs of today's pack.
 
     Args:
@@ -63,7 +63,7 @@ def read_saved(
     if newest is None or newest.samples_file is None:
         raise ResultsError("holds no sample", where=task, hint="Use the file of a finished run")
     metric, _, filter_name = verdict.partition(",")
-    answers: dict[int, Answers] = {}
+    answers: dict[int, RecordedResponses] = {}
     verdicts: dict[int, float | None] = {}
     with open_samples(newest.samples_file) as read_whole:
         for doc in newest.docs:
@@ -91,7 +91,7 @@ def _is_doc(doc: DocResult, docs: Sequence[Mapping[str, Any]]) -> bool:
     return (doc.question_hash, doc.prompt_hashes) == (today["input_question_hash"], prompts)
 
 
-def read_responses(saved: Any) -> Answers:
+def read_responses(saved: Any) -> RecordedResponses:
     """Convert ``resps`` back to the model's values. lm-eval writes every part as text.
 
     Raises:

@@ -337,7 +337,7 @@ def make_line(
 
 # below: under the required agreement. unfinished: some docs not scored. not checked: nothing to compare. failed: the
 # task cannot run.
-Status = Literal["passed", "below", "unfinished", "not checked", "failed"]
+ProofStatus = Literal["passed", "below", "unfinished", "not checked", "failed"]
 
 
 @dataclass(slots=True)
@@ -347,7 +347,7 @@ class TaskProof:
     entry: TaskEntry
     """Its entry in the manifest."""
 
-    status: Status
+    status: ProofStatus
     """Only ``passed`` is a pass."""
 
     reason: str | None

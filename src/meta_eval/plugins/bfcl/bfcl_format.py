@@ -9,15 +9,17 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 from meta_eval.base.inputs import format_json
-from meta_eval.pack.records.log_entries import read_log_lines
+from meta_eval.pack.records.log_entries import advising, read_log_lines
 from meta_eval.pack.records.log_format import choose_by_model
 from meta_eval.sockets import (
     SURE,
     DataError,
+    FoundLog,
     LogEntry,
     LoggedTask,
     LogRecord,
@@ -60,11 +62,13 @@ class BfclFormat(RecordFormat):
     def detect(self, place: Place) -> float:
         return SURE if any(run.results and _is_result(run) for run in find_bfcl_runs(place)) else 0
 
+    @advising()
     def open_run(self, place: Place, run: str | None, names: Sequence[str]) -> Record:  # noqa: ARG002
         return _make_record(
             place, choose_by_model([one for one in find_bfcl_runs(place) if one.results], run, place.name)
         )
 
+    @advising()
     def open_runs(self, place: Place) -> Sequence[Record]:
         return [self.open_run(place, None, ())]
 
@@ -114,12 +118,16 @@ def _make_record(place: Place, run: BfclRun) -> LogRecord:
         )
     ungraded = sorted(run.results.keys() - run.scores.keys())
     warnings = [f"no scores of {', '.join(ungraded[:6])}: left out"] if ungraded else []
-    tasks = [_read_task(place, run, category) for category in graded]
-    tasks[0].warnings = [*tasks[0].warnings, *warnings]
-    return LogRecord(place.name, tasks)
+    return LogRecord(
+        place.name,
+        [
+            FoundLog(category, partial(_read_task, place, run, category, () if number else warnings))
+            for number, category in enumerate(graded)
+        ],
+    )
 
 
-def _read_task(place: Place, run: BfclRun, category: str) -> LoggedTask:
+def _read_task(place: Place, run: BfclRun, category: str, warnings: Sequence[str]) -> LoggedTask:
     results = list(read_log_lines(run.results[category]))
     path = run.scores[category]
     head, *failures = list(read_log_lines(path)) or [LogEntry({}, str(path))]
@@ -155,6 +163,7 @@ def _read_task(place: Place, run: BfclRun, category: str) -> LoggedTask:
         settings={"calls": "native (FC)" if run.model.endswith("-FC") else "as text"},
         missing=max(0, total - len(results)),
         has_stable_keys=True,
+        warnings=warnings,
         obstacle="its results do not say what the model was sent",
     )
 

@@ -14,7 +14,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-Percent = Annotated[float, Field(ge=0, le=100)]
+_Percent = Annotated[float, Field(ge=0, le=100)]
 BoardChoices = Annotated[int, Field(ge=2)]
 
 
@@ -31,7 +31,7 @@ class BoardColumn(_Fact):
     metrics: tuple[str, ...] = Field(min_length=1)
     averaging: Literal["tasks", "docs"] | None = None
     choices: BoardChoices | Mapping[str, BoardChoices] | None = None
-    shown: Mapping[str, Percent] = {}
+    shown: Mapping[str, _Percent] = {}
     note: str | None = None
 
     @model_validator(mode="after")

@@ -24,6 +24,7 @@ from meta_eval.base.hashing import hash_file, hash_text
 from meta_eval.base.inputs import describe_error, open_parquet
 from meta_eval.harness.output_index import RESTORE_NAME, TaskOutput, explain_wrong_time
 from meta_eval.pack.manifest import RecordEntry
+from meta_eval.pack.records.log_entries import advising
 from meta_eval.pack.records.recorded_docs import WARNING_TEXTS, RecordedDocs
 from meta_eval.pack.records.run_selection import choose_runs, make_config_name, normalise_time
 from meta_eval.pack.records.task_code import make_grader_code
@@ -32,6 +33,7 @@ from meta_eval.plugins.boards.board_row import choose_columns, read_board_row
 from meta_eval.plugins.boards.details_row import NESTED, DetailsDoc, read_lighteval_row
 from meta_eval.sockets import (
     SURE,
+    DataError,
     Grader,
     LogEntry,
     Place,
@@ -41,9 +43,9 @@ from meta_eval.sockets import (
     RecordedTask,
     RecordFormat,
     SourceError,
+    UserError,
     locating,
-    parse_json,
-    read_regular,
+    read_log,
 )
 
 if TYPE_CHECKING:
@@ -55,7 +57,9 @@ _FILE = re.compile(
 )
 _RESULTS = re.compile(r"results_(?P<time>\d{4}-\d\d-\d\dT.+)\.json")
 _MODEL = re.compile(r"details_+(?P<model>.+?)(?:_+(?:private|public))?")
-_MOST_RESULTS = 2**26
+
+# What to do about a task that is damaged, or that nothing here grades.
+_HINT = "Use the details of another run, or leave the task out"
 
 
 class DetailsFormat(RecordFormat):
@@ -127,14 +131,17 @@ class DetailsRecord(Record):
         self.name, self.tasks = place.name, tuple(self._details)
         self.groups = {**{group: members for group, members in chosen_groups.items() if members}, ALL: self.tasks}
         times = {details.time for details in self._details.values()}
-        configs = list(_read_configs(place.files, times, place.fetch))
+        configs, self._damage = _read_configs(place.files, times, place.fetch)
         self._model = _model(place.name, configs)
         self._settings = LogEntry(configs[0], place.name).find_settings(DetailsFormat.settings) if configs else None
 
+    @advising(_HINT)
     def read(self, task: str, reading: Reading) -> RecordedTask:
         from meta_eval.plugins.boards.graded_docs import read_details
 
         details = self._details[task]
+        if (damage := self._damage.get(details.time)) is not None:
+            raise damage
         check = TokenCheck(reading.tokenizer())
         with locating(f"{self.name}, {task}"):
             graded = read_details(self._samples(details, check), details.source_name, check.compare)
@@ -262,22 +269,29 @@ def _groups(all_details: Any) -> dict[str, tuple[str, ...]]:
     }
 
 
-def _read_configs(names: Sequence[str], times: set[str], fetch: Callable[[str], Path]) -> Iterator[dict[str, Any]]:
-    """The configuration in each results file of some runs. A file that cannot be read is left out."""
+def _read_configs(
+    names: Sequence[str], times: set[str], fetch: Callable[[str], Path]
+) -> tuple[list[Mapping[str, Any]], dict[str, UserError]]:
+    """The configuration in each results file of some runs, and by time the error of one that cannot be read."""
+    configs: list[Mapping[str, Any]] = []
+    damage: dict[str, UserError] = {}
     for file in names:
         match = _RESULTS.fullmatch(PurePosixPath(file).name)
-        if match is None or normalise_time(match["time"]) not in times:
+        if match is None or (time := normalise_time(match["time"])) not in times:
             continue
+        path = fetch(file)
         try:
-            tree = parse_json(read_regular(fetch(file), limit=_MOST_RESULTS))
-            config = tree.get("config") or tree["config_general"]  # the leaderboard's first results have `config`
-        except (OSError, ValueError, LookupError, TypeError, AttributeError):
+            tree = read_log(path).tree
+        except (DataError, SourceError) as error:
+            damage[time] = error
             continue
+        config = tree.get("config") or tree.get("config_general")  # the leaderboard's first results have `config`
         if isinstance(config, dict):
-            yield config
+            configs.append(config)
+    return configs, damage
 
 
-def _model(name: str, configs: Iterable[dict[str, Any]]) -> str | None:
+def _model(name: str, configs: Iterable[Mapping[str, Any]]) -> str | None:
     """The model of the details: from the run's results, or else from the name of the dataset or folder."""
     for config in configs:
         model = config.get("model_name") or LogEntry(config, name).find_settings({"": "model_config.model_name"}).get(

@@ -96,8 +96,10 @@ def read_batch_result(content: Mapping[str, Any]) -> BatchResult:
     if not isinstance(response, Mapping):
         return BatchResult(custom_id, None, "it has neither a response nor an error")
     status, body = response.get("status_code", _OK), response.get("body")
-    if status != _OK:
-        return BatchResult(custom_id, None, f"HTTP {_as_text(status)}: {_describe(body)}")
+    if status not in (_OK, str(_OK)):
+        number = _as_text(status)
+        why = f"HTTP {number}: {_describe(body)}" if number.isdecimal() else "its status_code is no number"
+        return BatchResult(custom_id, None, why)
     try:
         completion = read_chat_completion(body)
     except ValueError as wrong:

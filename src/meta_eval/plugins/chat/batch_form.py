@@ -190,6 +190,7 @@ class BatchForm(AnswerForm):
     """OpenAI's batch files of chat completions."""
 
     name = "batch"
+    mark = re.compile(rf'\A\{{"custom_id": "{_CUSTOM_ID.pattern}", "method": "POST"')
 
     def find_kind(self, line: object) -> Holding | None:
         return find_kind(line)

@@ -12,8 +12,9 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from meta_eval.base.inputs import PointerError, describe_form, is_packed, open_regular, parse_loose_json
-from meta_eval.base.pack_names import RULE, is_name
+from meta_eval.base.inputs import is_packed, parse_loose_json
+from meta_eval.base.pack_names import RULE, is_name, join_names
+from meta_eval.base.thresholds import NAMED
 from meta_eval.harness.sample_files import read_raw_samples
 from meta_eval.plugins.chat.batch_files import (
     BatchRequest,
@@ -24,7 +25,7 @@ from meta_eval.plugins.chat.batch_files import (
     read_batch_request,
     read_batch_result,
 )
-from meta_eval.sockets import DataError, SourceError, UserError, parse_json
+from meta_eval.sockets import DataError, SourceError, UserError, log, parse_json
 
 if TYPE_CHECKING:
     from meta_eval.sockets import Holding
@@ -33,6 +34,15 @@ if TYPE_CHECKING:
 _ENDING = re.compile(r"(?<=.)[._-]+(?:batch[._-]*)?(?:requests?|inputs?|batch)$", re.IGNORECASE)
 
 _SUFFIX = ".jsonl"
+
+# What other files end with that golds may be kept in.
+_OTHER_DATA = ("", ".csv", ".json", ".ndjson", ".parquet", ".tsv", ".txt")
+
+_TAKE_OUT = 'Golds are lines {"custom_id": …, "gold": …} in a .jsonl file. Mend this one, or take it out of the folder'
+
+_RESULTS = 'lines {"custom_id": …, "response": …}'
+
+_MEND = "Mend the line, or take it out"
 
 _Line = TypeVar("_Line")
 
@@ -87,13 +97,15 @@ def pair_files(kinds: Mapping[Path, Holding], where: str) -> dict[str, BatchPair
         The pairs by task.
 
     Raises:
-        SourceError: Requests lack results, or results lack requests, or it is not clear which requests they answer.
+        SourceError: Requests lack results, or results lack requests, or it is not clear which requests they answer. Or
+            a file beside them may be one of a batch, and is not read.
     """
+    unread = _refuse_unread(kinds)
     ids = {file: read_requests(file).keys() for file, kind in kinds.items() if kind == "requests"}
     others: dict[Path, dict[Holding, list[Path]]] = {file: {"answers": [], "golds": []} for file in ids}
     for file, kind in kinds.items():
         if kind != "requests":
-            others[_find_requests(file, ids)][kind].append(file)
+            others[_find_requests(file, ids, kinds)][kind].append(file)
     pairs: dict[str, BatchPair] = {}
     for requests, of in others.items():
         if not of["answers"]:
@@ -108,42 +120,68 @@ def pair_files(kinds: Mapping[Path, Holding], where: str) -> dict[str, BatchPair
             )
         pairs[pair.task] = pair
     if not pairs:
-        _refuse_unread(next(iter(ids)).parent)
+        unread = _refuse_unread(kinds, lacking=True)
         raise SourceError(
-            "holds requests of a batch without their results", where=where, hint="Put the file of results beside it"
-        )
+            "; ".join(filter(None, ("holds requests of a batch without their results", unread))), where=where,
+            hint=f"Put the file of results beside it: {_RESULTS}" if unread else "Put the file of results beside it",
+        )  # fmt: skip
+    if unread:
+        log.warning(f"{where}: {unread}")
     return pairs
 
 
-def _refuse_unread(folder: Path) -> None:
-    """Refuse a file of a folder that is data in a form that is not read: the missing file may be that.
+def _refuse_unread(kinds: Mapping[Path, Holding], *, lacking: bool = False) -> str:
+    """Refuse a file beside batch files that may be one of them, above all their golds, and is not read.
+
+    Args:
+        kinds: The batch files.
+        lacking: Whether one is missing, so that any compressed file may be it.
+
+    Returns:
+        Which other files of JSON lines are not read, a clause; ``""`` without any.
 
     Raises:
         SourceError: There is such a file.
     """
-    for file in sorted(folder.glob(f"*{_SUFFIX}*")):
-        if is_packed(file):
-            raise SourceError("is compressed, and not read so", where=str(file), hint="Unpack it")
-        try:
-            with open_regular(file) as opened:
-                form = describe_form(opened.read(8))
-        except PointerError as error:
-            form = error.strerror
-        except OSError:
+    unread = []
+    for file in sorted({entry for folder in {file.parent for file in kinds} for entry in folder.iterdir()} - {*kinds}):
+        is_gold, is_archive = "gold" in file.name.lower(), is_packed(file) and _SUFFIX in file.suffixes
+        if file.name.startswith("."):
             continue
-        if form is not None:
-            raise SourceError(f"cannot be read ({form})", where=str(file))
+        if is_archive and (is_gold or lacking):
+            raise SourceError("is compressed, and not read so", where=str(file), hint="Unpack it")
+        if is_gold and file.suffix in _OTHER_DATA and not file.is_dir():
+            raise SourceError(f"is not read: its name does not end with {_SUFFIX}", where=str(file), hint=_TAKE_OUT)
+        if file.suffix != _SUFFIX:
+            continue
+        try:
+            first = next(read_raw_samples(file), None)
+            content = None if first is None else parse_loose_json(first.content)
+            is_strange = is_gold or (isinstance(content, Mapping) and bool(content.keys() & {"custom_id", "gold"}))
+        except UserError as error:
+            raise SourceError(error.what, where=str(file), hint="Mend it, or take it out of the folder") from None
+        except ValueError:
+            content, is_strange = None, True
+        if is_strange and find_kind(content) is None:
+            what = "is empty" if first is None else "begins with no request, result or gold of a batch"
+            raise SourceError(what, where=str(file), hint=_TAKE_OUT)
+        if first is not None and find_kind(content) is None:
+            unread.append(file)
+    if not unread:
+        return ""
+    have = "is not read: its first line has" if len(unread) == 1 else "are not read: their first lines have"
+    return f"{join_names([file.name for file in unread], NAMED)} {have} neither a custom_id nor a gold"
 
 
-def _find_requests(file: Path, ids: Mapping[Path, Collection[str]]) -> Path:
+def _find_requests(file: Path, ids: Mapping[Path, Collection[str]], kinds: Mapping[Path, Holding]) -> Path:
     """The file of requests that a file of results or golds belongs to."""
     first = _read_first(file)["custom_id"]
     fitting = [requests for requests, own in ids.items() if isinstance(first, str) and first in own]
     if not fitting:
-        _refuse_unread(file.parent)
+        unread = _refuse_unread(kinds, lacking=True)
         raise SourceError(
-            "has no file of requests beside it with its first custom_id", where=str(file),
-            hint="Put the file that was sent into the same folder",
+            "; ".join(filter(None, ("has no file of requests beside it with its first custom_id", unread))),
+            where=str(file), hint="Put the file that was sent into the same folder",
         )  # fmt: skip
     fitting = [requests for requests in fitting if requests.parent == file.parent] or fitting
     shared = {requests: _count_shared(requests.name, file.name) for requests in fitting}
@@ -218,7 +256,9 @@ def read_golds(file: Path) -> dict[str, Mapping[str, Any]]:
 
 def _refuse_second(custom_id: str, known: Collection[str], where: str) -> None:
     if custom_id in known:
-        raise DataError(f"repeats the custom_id {custom_id!r:.80}", where=where)
+        raise DataError(
+            f"repeats the custom_id {custom_id!r:.80}", where=where, hint="Keep one line of each, or rename one"
+        )
 
 
 @dataclass(slots=True)
@@ -280,8 +320,8 @@ def _read_lines(
                 continue
             content = None
         if not fits(content):
-            raise DataError(f"is not a {what} of a batch file", where=raw.where)
+            raise DataError(f"is not a {what} of a batch file", where=raw.where, hint=_MEND)
         try:
             yield raw.where, read(content)
         except ValueError as error:
-            raise DataError(f"is not a {what} of a batch file: it {error}", where=raw.where) from None
+            raise DataError(f"is not a {what} of a batch file: it {error}", where=raw.where, hint=_MEND) from None

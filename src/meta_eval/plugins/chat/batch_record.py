@@ -29,7 +29,7 @@ from meta_eval.plugins.chat.batch_pairs import (
 from meta_eval.plugins.chat.chat_docs import ChatGrading, choose_grading, split_bodies
 from meta_eval.sockets import DataError, Grader, Place, Reading, Record, RecordedTask, locating, plural
 
-METRIC = "exact_match,none"
+_METRIC = "exact_match,none"
 
 # The graders of chat answers, which packs contain.
 _GRADERS = Path(__file__).with_name("assets") / "chat"
@@ -71,7 +71,7 @@ class BatchRecord(Record):
         recorded_docs = RecordedDocs(rows, generation, None, counts, asked_as="chat", answer=grading.answer)
         counted = (_describe(name, count, results) for name, count in recorded_docs.warnings.items())
         told = [*counted, *grading.list_warnings()]
-        if pair.golds is not None and not any(row.metrics.get(METRIC) for row in rows):
+        if pair.golds is not None and not any(row.metrics.get(_METRIC) for row in rows):
             told.append(
                 f"no recorded answer equals its gold ({plural(len(rows), 'doc')}): check that {pair.golds.name} "
                 "belongs to these requests, and that a gold is all that an answer says"
@@ -86,14 +86,14 @@ class BatchRecord(Record):
                 lm_eval=None, backend="batch", bos_text=None, chat_template=True, shots=None, task_version=None,
             ),
             benchmark=task,
-            specs=[METRIC],
+            specs=[_METRIC],
             warnings=told,
             about=grading,
         )  # fmt: skip
 
     def grader(self, task: str, recorded: RecordedTask, reading: Reading) -> Grader:  # noqa: ARG002
         assert isinstance(recorded.about, ChatGrading)  # noqa: S101 (what `read` left there)
-        return Grader(make_grader_code(recorded.about.grader, task, _GRADERS), METRIC)
+        return Grader(make_grader_code(recorded.about.grader, task, _GRADERS), _METRIC)
 
 
 def _check(asked: Sequence[str], results: Results) -> None:
@@ -146,7 +146,7 @@ def _make_row(
         question_hash=hash_text(doc["query"]),
         gold=doc["gold"],
         responses=[[answer]],
-        metrics={METRIC: grading.compute_verdict(doc, answer)} if has_verdict else {},
+        metrics={_METRIC: grading.compute_verdict(doc, answer)} if has_verdict else {},
         finish_reason=completion.finish_reason,
         completion_tokens=completion.completion_tokens,
     )

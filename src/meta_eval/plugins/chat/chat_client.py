@@ -97,7 +97,9 @@ class ChatClient(ServersClient[ChatConnection]):
             except (CutError, Failed, ValueError) as fault:
                 why = one_line(str(fault))
                 pause = fault.retry_after if isinstance(fault, Failed) else None
-                await asyncio.sleep(draw_backoff(failures) if pause is None else min(pause, _LONGEST_PAUSE))
+                if pause is not None and pause > _LONGEST_PAUSE:
+                    break  # to ask sooner is in vain
+                await asyncio.sleep(draw_backoff(failures) if pause is None else pause)
         return why
 
     def summarise(self) -> Mapping[str, Any]:

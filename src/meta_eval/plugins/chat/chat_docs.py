@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 from meta_eval.base.inputs import format_json
+from meta_eval.base.secrets import HIDDEN, is_secret
 from meta_eval.harness.chat_completion import ChatChoice
 from meta_eval.plugins.chat.assets.chat import text_match
 from meta_eval.plugins.chat.assets.chat.tools import tool_calls
@@ -42,9 +43,14 @@ def split_bodies(bodies: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, An
     """
     for number, body in enumerate(bodies):
         if body.get("n") not in (None, 1):
-            raise DataError("asks for several answers at once", where=f"doc {number}", hint="Send a request per answer")
+            raise DataError(f"request {number} asks for several answers at once", hint="Send a request per answer")
     values = [
-        {name: body[name] for name in body if name not in _OF_CALLER and body[name] is not None} for body in bodies
+        {
+            name: value
+            for name, value in body.items()
+            if name not in _OF_CALLER and value is not None and not is_secret(name, HIDDEN)
+        }
+        for body in bodies
     ]
     first = values[0]
     shared = {

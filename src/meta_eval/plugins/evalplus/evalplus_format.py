@@ -11,6 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar
 
+from meta_eval.pack.records.log_format import find_each
 from meta_eval.sockets import (
     SURE,
     DataError,
@@ -46,10 +47,11 @@ class EvalplusFormat(LogFormat):
         return SURE if find_logs(place, is_evalplus_results) else 0
 
     def list_logs(self, place: Place) -> Sequence[FoundLog]:
-        def give(task: LoggedTask) -> FoundLog:
+        def find(file: str, path: Path) -> FoundLog:
+            task = _read_task(place, file, path)
             return FoundLog(task.name, lambda: task, task.time or "")
 
-        return [give(_read_task(place, file, path)) for file, path in find_logs(place, is_evalplus_results).items()]
+        return [*find_each(find_logs(place, is_evalplus_results), find).values()]
 
 
 def is_evalplus_results(path: Path) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from meta_eval.sockets import LogEntry, Place, read_log
+from meta_eval.sockets import Place, read_log
 
 _REVIEW = re.compile(r"(?P<root>(?:.*/)?)reviews/(?P<model>[^/]+)/(?P<stem>[^/]+)\.jsonl", re.DOTALL)
 _TIME = re.compile(r"(\d{4})(\d\d)(\d\d)_(\d\d)(\d\d)(\d\d)")
@@ -54,15 +54,11 @@ class EvalscopeRun:
         path = self.root / "predictions" / self.model / f"{stem}.jsonl"
         return path if path.is_symlink() or path.exists() else None
 
-    def read_reports(self) -> dict[str, EvalScopeReport]:
-        """The reports by dataset; empty for a run that did not end.
-
-        Raises:
-            SourceError, DataError: One cannot be read.
-        """
+    def find_reports(self) -> dict[str, Path]:
+        """The reports by dataset; empty for a run that did not end."""
         folder = self.root / "reports" / self.model
         paths = sorted(folder.glob("*.json")) if folder.is_dir() else []
-        return {path.stem: _read_report(read_log(path)) for path in paths}
+        return {path.stem: path for path in paths}
 
 
 def find_runs(place: Place) -> list[EvalscopeRun]:
@@ -89,7 +85,13 @@ def _list_runs(root: Path, files: list[str] | tuple[str, ...], folder: Path) -> 
     return list(runs.values())
 
 
-def _read_report(report: LogEntry) -> EvalScopeReport:
+def read_report(path: Path) -> EvalScopeReport:
+    """Read a report.
+
+    Raises:
+        SourceError, DataError: It cannot be read.
+    """
+    report = read_log(path)
     scores: dict[str, float] = {}
     subsets: dict[str, int | None] = {}
     for metric in report.find_entries("metrics"):

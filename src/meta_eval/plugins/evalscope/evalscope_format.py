@@ -8,17 +8,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 from meta_eval.base.inputs import format_json
 from meta_eval.base.yaml_files import read_yaml
-from meta_eval.pack.records.log_entries import read_log_lines, to_number
+from meta_eval.pack.records.log_entries import advising, read_log_lines, to_number
 from meta_eval.pack.records.log_format import choose_by_model
-from meta_eval.plugins.evalscope.evalscope_folder import EvalScopeReport, EvalscopeRun, find_runs, split_stem
+from meta_eval.plugins.evalscope.evalscope_folder import EvalscopeRun, find_runs, read_report, split_stem
 from meta_eval.sockets import (
     SURE,
     DataError,
+    FoundLog,
     LogEntry,
     LoggedTask,
     LogRecord,
@@ -28,6 +30,7 @@ from meta_eval.sockets import (
     RecordFormat,
     locating,
     peek_log,
+    plural,
     record_answer,
 )
 
@@ -81,9 +84,11 @@ class EvalscopeFormat(RecordFormat):
     def detect(self, place: Place) -> float:
         return SURE if any(map(_holds_reviews, find_runs(place))) else 0
 
+    @advising()
     def open_run(self, place: Place, run: str | None, names: Sequence[str]) -> Record:  # noqa: ARG002
         return _make_record(place, choose_by_model(find_runs(place), run, place.name))
 
+    @advising()
     def open_runs(self, place: Place) -> Sequence[Record]:
         runs = find_runs(place)
         if len({run.model for run in runs}) > 1:
@@ -104,22 +109,22 @@ def _holds_reviews(run: EvalscopeRun) -> bool:
 
 
 def _make_record(place: Place, run: EvalscopeRun) -> LogRecord:
-    reports = run.read_reports()
+    reports = run.find_reports()
     config = _read_config(run.root)
     parts: dict[str, list[tuple[str | None, str]]] = {}
     for stem in run.reviews:
         dataset, subset = split_stem(stem, reports)
         parts.setdefault(dataset, []).append((subset, stem))
-    tasks = [
-        replace(
-            _read_task(run, dataset, subsets, reports.get(dataset)),
+
+    def read(dataset: str) -> LoggedTask:
+        return replace(
+            _read_task(run, dataset, parts[dataset], reports.get(dataset)),
             generation=_read_generation(config) if config.tree else None,
             settings=_find_settings(config, _ASKED, dataset) if config.tree else None,
             grader_settings=_find_settings(config, _GRADED, dataset),
         )
-        for dataset, subsets in parts.items()
-    ]
-    return LogRecord(place.name, tasks)
+
+    return LogRecord(place.name, [FoundLog(dataset, partial(read, dataset)) for dataset in parts])
 
 
 def _find_settings(config: LogEntry, places: Mapping[str, str], dataset: str) -> dict[str, Any]:
@@ -143,28 +148,42 @@ def _read_generation(config: LogEntry) -> dict[str, Any]:
 
 
 def _read_task(
-    run: EvalscopeRun, dataset: str, subsets: Sequence[tuple[str | None, str]], report: EvalScopeReport | None
+    run: EvalscopeRun, dataset: str, subsets: Sequence[tuple[str | None, str]], report_path: Path | None
 ) -> LoggedTask:
+    report = None if report_path is None else read_report(report_path)
     answers: list[RecordedDoc] = []
     in_turns = missing = 0
+    warnings = []
     for subset, stem in subsets:
         predictions = {}
         if (path := run.find_predictions(stem)) is not None:
             for row in read_log_lines(path):
                 predictions[row.find_key("index")] = row
-        seen: Counter[str] = Counter()
+        seen, indices, unpredicted = Counter[str](), set[str](), 0
         for review in read_log_lines(run.reviews[stem]):
             index = review.find_key("index")
+            if index in indices:
+                raise DataError(
+                    f"repeats the index {index}", where=review.where, hint="Use the log of one run, as it was written"
+                )
+            indices |= {index} if index is not None else set()
             prediction = predictions.pop(index, None)
             with locating(review.where):
                 answer, turns = _read_answer(review, prediction, stem, subset, seen)
+            unpredicted += prediction is None and "sample_score" in review
             answers.append(answer)
             in_turns += turns > 1
         missing += len(predictions)
+        if unpredicted:
+            warnings.append(
+                f"{unpredicted:,} of {plural(seen.total(), 'review')} of {stem} have no prediction: what the model was "
+                "sent there, and whether its answer was cut, is unknown"
+            )
         total = report.subsets.get(subset or "") if report else None
         if total is not None and total > seen.total() + len(predictions):
             missing += total - seen.total() - len(predictions)
-    warnings = []
+        elif total is not None and total < seen.total():
+            warnings.append(f"has {seen.total():,} reviews of {stem}, and its report says {total:,}")
     if report is None:
         warnings.append("has no report: its run still writes, or was broken off")
     unsent = not all(answer.is_chat for answer in answers)
@@ -216,7 +235,7 @@ def _read_answer(
         repeat=seen[key],
         question={"query": given if isinstance(given, str) else format_json(given)},
         gold=_to_text(review.tree.get("target")),
-        prompt=sent or (given if isinstance(given, str) else None),
+        prompt=sent or (given if prediction and isinstance(given, str) else None),
         answer=_to_text(score.tree.get("prediction")) or (_read_content(choices[0]) if choices else ""),
         verdicts=verdicts,
         extracted=score.find_text("extracted_prediction"),

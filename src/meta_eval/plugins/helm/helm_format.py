@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from meta_eval.pack.records.log_entries import parse_log
+from meta_eval.pack.records.log_format import find_each
 from meta_eval.sockets import (
     SURE,
     DataError,
@@ -98,7 +99,8 @@ class HelmFormat(LogFormat):
         return SURE if _find_runs(place) else 0
 
     def list_logs(self, place: Place) -> Sequence[FoundLog]:
-        return [FoundLog(run.task, partial(read_task, run)) for run in _find_runs(place)]
+        runs = {run.file or STATE: run for run in _find_runs(place)}
+        return [*find_each(runs, lambda _, run: FoundLog(run.task, partial(read_task, run))).values()]
 
 
 def _find_runs(place: Place) -> list[HelmRun]:

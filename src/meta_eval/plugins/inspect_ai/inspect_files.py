@@ -21,7 +21,7 @@ from meta_eval.sockets import DataError, LogEntry, SourceError, peek_log, read_l
 # Logs of version 1 have a single score in a sample. Version 3 was that of a few builds, and is as 2.
 NEWEST = 3
 
-SUFFIX = ".eval"
+_SUFFIX = ".eval"
 
 # The largest member, and how many times its size a log may unpack to: real ones to 30 times.
 _MOST_BYTES = 2**28
@@ -66,7 +66,7 @@ class InspectLog:
 
 def is_log(path: Path) -> bool:
     """Whether a file is a log of inspect_ai: by its suffix, or by how it begins."""
-    if path.suffix == SUFFIX:
+    if path.suffix == _SUFFIX:
         return True
     if path.suffix != ".json":
         return False
@@ -86,7 +86,7 @@ def open_log(path: Path) -> InspectLog:
         SourceError: It cannot be read, is damaged, or is of another version.
         DataError: It is no log.
     """
-    if path.suffix == SUFFIX and peek_log(path)[:2] != b"{":
+    if path.suffix == _SUFFIX and peek_log(path)[:2] != b"{":
         with _Zip(path) as members:
             if "header.json" not in members.names:
                 begun = any(name.startswith("_journal/") for name in members.names)
@@ -159,6 +159,7 @@ class _Zip:
                 f"unpacks to more than {_MOST_BYTES // 2**20} MiB, or the log to {_MOST_RATIO} times its size: "
                 "it is no log of inspect_ai",
                 where=where,
+                hint=_HINT,
             )
         self._left -= len(content)
         return content

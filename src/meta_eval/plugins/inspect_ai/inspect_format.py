@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar
 
 from meta_eval.base.inputs import format_json
+from meta_eval.pack.records.log_format import find_each
 from meta_eval.plugins.inspect_ai.inspect_files import InspectLog, is_log, open_log
 from meta_eval.plugins.inspect_ai.inspect_sample import Attachments, read_logged_sample
 from meta_eval.sockets import (
@@ -68,36 +70,22 @@ class InspectFormat(LogFormat):
         return SURE if find_logs(place, is_log) else 0
 
     def list_logs(self, place: Place) -> Sequence[FoundLog]:
-        logs = _open_logs(place)
-        return [
-            FoundLog(_name_task(log), partial(_read_task, log, _name_file(place, file)), _read_time(log) or "")
-            for file, log in logs.items()
-        ]
+        """The logs of a place. One that did not end is left out where another one of its task did."""
+        unended: set[str] = set()
+
+        def find(file: str, path: Path) -> FoundLog:
+            log = open_log(path)
+            if log.header.find_text("status") != "success":
+                unended.add(file)
+            return FoundLog(_name_task(log), partial(_read_task, log, _name_file(place, file)), _read_time(log) or "")
+
+        found = find_each(find_logs(place, is_log), find)
+        ended = {log.task for file, log in found.items() if file not in unended}
+        return [log for file, log in found.items() if file not in unended or log.task not in ended]
 
 
 def _name_file(place: Place, file: str) -> str | None:
     return file if place.path is not None and place.path.is_dir() else None
-
-
-def _open_logs(place: Place) -> dict[str, InspectLog]:
-    """The logs of a place that ended, by file. One that did not end is left out where a later one of its task did.
-
-    Raises:
-        SourceError: A log cannot be read, or did not end.
-    """
-    logs = {file: open_log(path) for file, path in find_logs(place, is_log).items()}
-    ended = {file: log for file, log in logs.items() if log.header.find_text("status") == "success"}
-    again = {_name_task(log) for log in ended.values()}
-    for log in logs.values():
-        status = log.header.find_text("status")
-        if status == "success" or _name_task(log) in again:
-            continue
-        error = log.header.find_entry("error").find_text("message")
-        raise SourceError(
-            f"its run has the status {status!r}{f' ({error[:200]})' if error else ''}, and did not end",
-            where=str(log.path), hint="Finish it with `inspect eval-retry`",
-        )  # fmt: skip
-    return ended
 
 
 def _name_task(log: InspectLog) -> str:
@@ -114,9 +102,15 @@ def _read_task(log: InspectLog, file: str | None) -> LoggedTask:
     """Read a log.
 
     Raises:
-        SourceError, DataError: It is damaged, or holds no samples.
+        SourceError, DataError: It is damaged, holds no samples, or did not end.
     """
     header = log.header
+    if (status := header.find_text("status")) != "success":
+        error = header.find_entry("error").find_text("message")
+        raise SourceError(
+            f"its run has the status {status!r}{f' ({error[:200]})' if error else ''}, and did not end",
+            where=str(log.path), hint="Finish it with `inspect eval-retry`",
+        )  # fmt: skip
     spec, results = header.find_entry("eval"), header.find_entry("results")
     model = spec.find_text("model")
     attachments = Attachments()

@@ -92,7 +92,7 @@ def read_logged_sample(sample: LogEntry, model: str | None, attachments: Attachm
     choices = output.find_entries("choices")
     answer, end = "", None
     if choices:
-        answer = read_answer(choices[0].find_entry("message"), attachments)
+        answer = _read_answer(choices[0].find_entry("message"), attachments)
         end = _ENDS.get(choices[0].find_text("stop_reason") or "")
     limit = sample.tree.get("limit")
     cut_by = limit.get("type") if isinstance(limit, dict) else limit
@@ -181,7 +181,7 @@ def split_prompt(messages: Sequence[dict[str, Any]], sources: Sequence[str]) -> 
     return list(messages[: made[0]] if made else messages), len(made)
 
 
-def read_answer(message: LogEntry, attachments: Attachments) -> str:
+def _read_answer(message: LogEntry, attachments: Attachments) -> str:
     """The text of an answer; of an answer that only calls tools, the calls as JSON."""
     content = _read_content(message, attachments)
     text = content if isinstance(content, str) else format_json(content)

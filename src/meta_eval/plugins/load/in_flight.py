@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from meta_eval.plugins.load.level_decision import binomial_tail
 from meta_eval.plugins.load.thresholds import FALSE_ALARM, SIGNS
 
-Doc = tuple[str, int]
+_Doc = tuple[str, int]
 Span = tuple[float, float]
 
 
-def find_in_flight(owners: Mapping[Doc, Doc], spans: Mapping[Doc, Span]) -> tuple[set[Doc], bool]:
+def find_in_flight(owners: Mapping[_Doc, _Doc], spans: Mapping[_Doc, Span]) -> tuple[set[_Doc], bool]:
     """Find the answers whose text is also that of a request that was in flight at the same time.
 
     Stock sentences stand in the answers to many questions. Docs of a level are asked in a random order, so whose

@@ -10,12 +10,12 @@ from typing import ClassVar, Literal
 
 from meta_eval import stats
 from meta_eval.base.thresholds import LEVEL
-from meta_eval.plugins.load.signs import MIRRORED, OTHER, Seen
+from meta_eval.plugins.load.signs import MIRRORED, OTHER_SIGN, Seen
 from meta_eval.plugins.load.thresholds import AT_MOST, FALSE_ALARM, FOUND, SIGNS
 from meta_eval.sockets import plural
 from meta_eval.stats import Interval
 
-Outcome = Literal["same", "no fault seen", "worse", "undecided"]
+LevelOutcome = Literal["same", "no fault seen", "worse", "undecided"]
 """What a server does under load, beside what it does alone. Without log-probabilities it is not known whether partings
 are near ties, and the best that can be said is that no fault was seen."""
 
@@ -107,7 +107,7 @@ class Counts:
 class LevelDecision:
     """A decision, and why."""
 
-    outcome: Outcome
+    outcome: LevelOutcome
     """What it is."""
 
     reason: str
@@ -124,7 +124,7 @@ def count(seen: Sequence[Seen]) -> Counts:
     return Counts(
         len(seen) - kinds["failed"], kinds["same"], kinds["near tie"], kinds["parted"], kinds["corrupted"],
         kinds["failed"], tuple(signs.most_common()), sum(one.direction > 0 for one in seen),
-        sum(one.direction < 0 for one in seen), sum(one.kind == "parted" and OTHER in one.signs for one in seen),
+        sum(one.direction < 0 for one in seen), sum(one.kind == "parted" and OTHER_SIGN in one.signs for one in seen),
     )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from meta_eval.base.logs import report_progress
 from meta_eval.pack.pack_options import ScoringOptions
 from meta_eval.plugins.load.in_flight import find_in_flight
 from meta_eval.plugins.load.level_decision import Counts, LevelDecision, Verdicts, count, decide
-from meta_eval.plugins.load.load_run import AGAIN, Asking, Doc, LoadRun, Phase
+from meta_eval.plugins.load.load_run import AGAIN, Asking, LoadDoc, LoadRun, Phase
 from meta_eval.plugins.load.options import LoadOptions
 from meta_eval.plugins.load.signs import OtherTexts, Seen, classify
 from meta_eval.plugins.load.thresholds import (
@@ -32,7 +32,7 @@ from meta_eval.plugins.load.thresholds import (
 from meta_eval.plugins.load.traffic import make_prompt
 from meta_eval.sockets import Answer, RunSettings, UserError, plural
 
-SCHEMA_VERSION = 2
+LOAD_SCHEMA = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ class Judge:
             f"at {level:,} in flight, answers were compared with the first {MADE_UP:,} of {made_up:,} made-up requests"
             for level, made_up in traffic.items() if made_up > MADE_UP
         ]  # fmt: skip
-        texts: dict[Doc, set[str]] = {}
+        texts: dict[LoadDoc, set[str]] = {}
         for phase in (self._run.alone, self._run.again):
             for doc, answer in phase.answers.items():
                 texts.setdefault(doc, set()).add(answer.text or "")
@@ -239,8 +239,8 @@ class Judge:
         ]  # fmt: skip
 
     def _find_foreign(
-        self, phase: Phase, parted: Collection[Doc], unscored: Collection[Doc]
-    ) -> tuple[dict[Doc, str], Collection[Doc]]:
+        self, phase: Phase, parted: Collection[LoadDoc], unscored: Collection[LoadDoc]
+    ) -> tuple[dict[LoadDoc, str], Collection[LoadDoc]]:
         """By doc what its answer shares with another request; and the docs of which chance may explain it.
 
         Where an answer is scored, its tokens say whether a text is its own. Elsewhere a text of another doc counts only

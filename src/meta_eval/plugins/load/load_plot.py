@@ -39,7 +39,8 @@ def draw_load_plot(found: Found) -> LoadPlot | None:
     if not found.levels:
         return None
     columns = [("alone", found.alone), *((f"{level.level:,}", level.counts) for level in found.levels)]
-    highest = max(max(counts.parting_interval.upper, counts.interval.upper) for _, counts in columns if counts.answers)
+    uppers = [max(counts.parting_interval.upper, counts.interval.upper) for _, counts in columns if counts.answers]
+    highest = max(uppers, default=0.0)
     step = next(step for step in (0.01, 0.02, 0.05, 0.1, 0.25) if highest <= 4 * step or step == 0.25)
     top = step * max(1, math.ceil(highest / step - 1e-9))
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from meta_eval.base.plain_data import make_plain
-from meta_eval.plugins.load.level_decision import Counts, Outcome, Verdicts
-from meta_eval.plugins.load.load_build import SCHEMA_VERSION, Found, Level, Shown
+from meta_eval.plugins.load.level_decision import Counts, LevelOutcome, Verdicts
+from meta_eval.plugins.load.load_build import LOAD_SCHEMA, Found, Level, Shown
 from meta_eval.plugins.load.load_plot import draw_load_plot
 from meta_eval.plugins.load.thresholds import AT_MOST, CLEAREST, FOUND
 from meta_eval.reports import text
@@ -31,7 +31,7 @@ class LoadReport:
     """What was found."""
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> LevelOutcome:
         """worse if any level is; else undecided if any is; no fault seen unless all are the same."""
         outcomes = {level.decision.outcome for level in self.found.levels} or {"undecided"}
         return next(outcome for outcome in ("worse", "undecided", "no fault seen", "same") if outcome in outcomes)
@@ -72,7 +72,7 @@ class LoadReport:
         """The whole as plain JSON data; shares from 0 to 1, nats, seconds."""
         found = self.found
         return {
-            "schema_version": SCHEMA_VERSION,
+            "schema_version": LOAD_SCHEMA,
             "document_type": "load",
             "summary": self.summary,
             "outcome": self.outcome,
@@ -115,9 +115,7 @@ def _make_verdict(report: LoadReport) -> Verdict:
     if report.outcome == "undecided":
         advice = "More docs (--docs) make rarer faults visible; verdicts need most."
     elif report.outcome == "worse":
-        advice = (
-            "Restart the server with one feature off, and run the same command with --vary NAME: the report shows both."
-        )
+        advice = "Restart the server with one feature off, and run the same command with another --output FOLDER."
     return Verdict(report.outcome, facts=tuple(facts), reasons=reasons, advice=advice)
 
 

@@ -56,10 +56,10 @@ from meta_eval.sockets import (
 if TYPE_CHECKING:
     from meta_eval.harness.token_logprobs import TokenLogprobs
 
-FOLDER = "load"
+_FOLDER = "load"
 ALONE, AGAIN = "alone", "alone-again"
 
-Doc = tuple[str, int]
+LoadDoc = tuple[str, int]
 Decode = Callable[[Sequence[int]], str]
 
 
@@ -73,7 +73,7 @@ class Phase:
     level: int
     """Requests in flight at each server."""
 
-    answers: dict[Doc, Answer] = field(default_factory=dict)
+    answers: dict[LoadDoc, Answer] = field(default_factory=dict)
     """By doc its answer; one with an error where there is none."""
 
     figures: list[EngineFigures] = field(default_factory=list)
@@ -93,10 +93,10 @@ class LoadRun:
     folder: Path
     """Where the answers are."""
 
-    requests: dict[Doc, Request]
+    requests: dict[LoadDoc, Request]
     """By doc its request, as it was sent."""
 
-    originals: dict[Doc, list[Request]]
+    originals: dict[LoadDoc, list[Request]]
     """By doc the requests of the pack, whose graders grade the answers."""
 
     alone: Phase
@@ -139,7 +139,7 @@ class Asking:
         if not originals:
             raise ConfigError("no task of it is answered with texts", where=str(pack), hint="Name other --tasks")
         requests = {doc: _make_greedy(some[0], options.max_tokens) for doc, some in originals.items()}
-        folder = expand_home(str(options.output or settings.output_path), where="output_path") / FOLDER
+        folder = expand_home(str(options.output or settings.output_path), where="output_path") / _FOLDER
         seed = hash_json([sorted(request.sha256 for request in requests.values())])[:16]
         alone, again = Phase(ALONE, options.alone), Phase(AGAIN, options.alone)
         self.run = LoadRun(pack, folder, requests, originals, alone, again, [], seed=seed)
@@ -233,13 +233,13 @@ class Asking:
                 if tokens_of_text is not None and decode is not None:
                     run.scored[sha256] = measure(tokens_of_text, text, decode)
 
-    def find_scored(self, doc: Doc, answer: Answer) -> ScoredSign | None:
+    def find_scored(self, doc: LoadDoc, answer: Answer) -> ScoredSign | None:
         """How likely the tokens of an answer are; None if it was not scored."""
         if not answer.text:
             return None
         return self.run.scored.get(_make_forced(self.run.requests[doc], answer.text).sha256)
 
-    def _want(self, wanted: dict[str, tuple[Request, str]], doc: Doc, answer: Answer) -> None:
+    def _want(self, wanted: dict[str, tuple[Request, str]], doc: LoadDoc, answer: Answer) -> None:
         request = _make_forced(self.run.requests[doc], answer.text or "")
         wanted[request.sha256] = (request, answer.text or "")
 
@@ -259,7 +259,11 @@ class Asking:
         options = self._options
         with display_logs(lambda *_: None):
             return read_earlier_answers(
-                journal, self._settings, asks=options.ask, same=options.same_deployment, folder_option="--output FOLDER"
+                journal,
+                self._settings,
+                asks=options.ask,
+                same=options.same_deployment,
+                folder_option="--output FOLDER",
             ).by_key
 
     def _read(self, phase: Phase) -> None:
@@ -274,7 +278,7 @@ class Asking:
                 phase.answers[doc] = answer
         phase.traffic, phase.figures = _read_facts(folder)
 
-    def _list_left(self, phase: Phase) -> list[Doc]:
+    def _list_left(self, phase: Phase) -> list[LoadDoc]:
         return [doc for doc in self.run.requests if doc not in phase.answers]
 
     def _ask(self, phase: Phase) -> None:
@@ -402,7 +406,7 @@ def _make_greedy(request: Request, most: int | None) -> Request:
 
 def _choose_requests(
     pack: Path, manifest: Manifest, settings: RunSettings, options: LoadOptions
-) -> dict[Doc, list[Request]]:
+) -> dict[LoadDoc, list[Request]]:
     """By doc its requests, of docs spread over the tasks that are answered with texts."""
     kinds = backend_of(settings).kinds
     evaluator, found, left_out = Evaluator(pack), dict[str, list[Request]](), list[str]()
@@ -422,7 +426,7 @@ def _choose_requests(
         {name: ["" if doc in there[name] else None for doc in range(count)] for name, count in numbers.items()},
         options.docs,
     )
-    docs: dict[Doc, list[Request]] = {}
+    docs: dict[LoadDoc, list[Request]] = {}
     for name, some in chosen.items():
         wanted = set(some)
         for request in found[name]:
@@ -446,7 +450,7 @@ def _find_servers_client(settings: RunSettings) -> type[ServersClient[Any]]:
     return client
 
 
-def _count_tasks(docs: Iterable[Doc]) -> dict[str, int]:
+def _count_tasks(docs: Iterable[LoadDoc]) -> dict[str, int]:
     counts: dict[str, int] = {}
     for task, _ in docs:
         counts[task] = counts.get(task, 0) + 1

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import typer
 
-from meta_eval.base.outputs import check_outputs
 from meta_eval.base.sigterm import interrupt_on_sigterm
 from meta_eval.cli import options
 from meta_eval.cli.steps import Log
@@ -35,11 +34,11 @@ def load(
     """
     from meta_eval.ask.pipeline import Interrupted
     from meta_eval.plugins.load import api
-    from meta_eval.reports.views import choose_views
+    from meta_eval.reports.views import check_views, choose_views
 
     views = choose_views("load", view, {"html": html, "markdown": markdown})
     places = (chosen.pack, config)
-    check_outputs((path for path, _ in views), (Path(place) for place in places if place is not None))
+    check_views(views, (Path(place) for place in places if place is not None))
     try:
         with Log("asking"), interrupt_on_sigterm():
             report = api.load(config, options=chosen)

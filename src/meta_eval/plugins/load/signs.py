@@ -23,29 +23,29 @@ from typing import Literal
 from meta_eval.plugins.load.thresholds import LOST_TEXT, SCRIPT_LETTERS
 from meta_eval.sockets import Answer, parse_json
 
-Kind = Literal["same", "near tie", "parted", "corrupted", "failed"]
+_Kind = Literal["same", "near tie", "parted", "corrupted", "failed"]
 """The same text as alone; parted from it at a near tie; parted, and nobody knows whether at a near tie; not the model's
 answer to this request; no answer."""
 
-OTHER = "another request's text"
+OTHER_SIGN = "another request's text"
 LOST = "lost text"
 STOP = "went on behind its stop text"
-CUT = "cut off"
+_CUT = "cut off"
 SHORTER = "a shorter prompt"
 LONGER = "a longer prompt"
 UNLIKELY = "an unlikely token"
-REFUSED = "refused"
+_REFUSED = "refused"
 BEGINNING = "lost beginning"
 EMPTY = "empty"
 JSON = "broken JSON"
 SCRIPT = "another script"
-SHORT = "ended early"
+_SHORT = "ended early"
 
 # By each sign that rounding may give, too, the name that it has in the answer alone beside that under load.
-MIRRORED = {sign: f"{sign} alone" for sign in (EMPTY, SHORT, BEGINNING, JSON, SCRIPT)}
+MIRRORED = {sign: f"{sign} alone" for sign in (EMPTY, _SHORT, BEGINNING, JSON, SCRIPT)}
 
 # The end token is not scored: the only signs of an answer whose tokens are all likely.
-_OF_ENDS = frozenset((EMPTY, SHORT))
+_OF_ENDS = frozenset((EMPTY, _SHORT))
 
 # Parts of a text that are compared; the rest of a long one says no more.
 _OF_PROMPT, _OF_ANSWER = 2_000, 6_000
@@ -74,8 +74,8 @@ class Seen:
     doc: int
     """lm-eval's number of the doc."""
 
-    kind: Kind
-    """See `Kind`."""
+    kind: _Kind
+    """How it differs from the answer alone."""
 
     signs: tuple[str, ...] = ()
     """Why it is corrupted, the surest first; else its weak signs, those of the answer alone by `MIRRORED`."""
@@ -112,7 +112,7 @@ def classify(
     """
     task, doc = answer.task, answer.doc
     if answer.error is not None:
-        return Seen(task, doc, "failed") if answer.retry else Seen(task, doc, "corrupted", (REFUSED,))
+        return Seen(task, doc, "failed") if answer.retry else Seen(task, doc, "corrupted", (_REFUSED,))
     text, texts = answer.text or "", [given.text or "" for given in alone]
     if text in texts:
         return Seen(task, doc, "same")
@@ -125,13 +125,13 @@ def classify(
         signs.append(UNLIKELY)
         at = max(at, scored.at)
     weak = _find_weak_signs(texts, text, prompt)
-    if OTHER in signs and foreign is not None:
+    if OTHER_SIGN in signs and foreign is not None:
         at = text.index(foreign)
     distance = scored.distance if scored else None
     if signs:
         return Seen(task, doc, "corrupted", (*signs, *(sign for sign in weak if sign in MIRRORED)), at, distance)
     if foreign is not None and not is_near:
-        weak = (OTHER, *weak)
+        weak = (OTHER_SIGN, *weak)
     if is_near:
         weak = tuple(sign for sign in weak if any(sign in (end, MIRRORED[end]) for end in _OF_ENDS))
     return Seen(task, doc, "near tie" if is_near else "parted", weak, at, distance)
@@ -142,7 +142,7 @@ def _list_sure_signs(
 ) -> Iterable[str]:
     text, texts = answer.text or "", [given.text or "" for given in alone]
     if foreign is not None and not is_near:
-        yield OTHER
+        yield OTHER_SIGN
     if any(_is_lost(given, answer, str.startswith) for given in alone):
         yield LOST
     if any(_is_lost(given, answer, str.endswith) for given in alone):
@@ -150,7 +150,7 @@ def _list_sure_signs(
     if any(end in text and not any(end in other for other in texts) for end in stop if end):
         yield STOP
     if any(_is_cut(given, answer) for given in alone):
-        yield CUT
+        yield _CUT
     if all(_count_more(given, answer) < 0 for given in alone):
         yield SHORTER
     if all(_count_more(given, answer) > 0 for given in alone):
@@ -208,7 +208,7 @@ def _list_weak_signs(sound: str, text: str, prompt: str) -> Iterable[str]:
     if not text.strip() and sound.strip():
         yield EMPTY
     elif _is_part(sound, text, str.startswith):
-        yield SHORT
+        yield _SHORT
     elif _is_part(sound, text, str.endswith):
         yield BEGINNING
     if _is_json(sound) and not _is_json(text):

@@ -1,4 +1,4 @@
-"""The thresholds of this plug-in. docs/plugins/load/load_method.md has the rates that they give."""
+"""The thresholds of this plug-in. docs/method/same_model.md has the rates that they give."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from tokenizers import Tokenizer
 
-METRIC = "acc_token"
-COLUMN = "choice_tokens"
+_METRIC = "acc_token"
+_COLUMN = "choice_tokens"
 
 _BATCH = 64
 
@@ -25,7 +25,7 @@ _BATCH = 64
 def needs_choice_tokens(template: Template) -> bool:
     """Whether a metric of the task divides by tokens."""
     listed = template.settings.get("metric_list") or ()
-    return template.output_type == "multiple_choice" and any(metric.get("metric") == METRIC for metric in listed)
+    return template.output_type == "multiple_choice" and any(metric.get("metric") == _METRIC for metric in listed)
 
 
 def add_choice_tokens(template: Template, docs: pa.Table, config: Config) -> pa.Table:
@@ -40,10 +40,10 @@ def add_choice_tokens(template: Template, docs: pa.Table, config: Config) -> pa.
     known_counts: list[list[int]] | None = None
     for model in models:
         tokenizer = find_tokenizer(model)
-        hint = f"Download it, or leave {METRIC} out of the task's metric_list"
+        hint = f"Download it, or leave {_METRIC} out of the task's metric_list"
         if tokenizer is None:
             raise ConfigError(
-                f"{METRIC} counts tokens, and the tokenizer of {model} is not on this machine",
+                f"{_METRIC} counts tokens, and the tokenizer of {model} is not on this machine",
                 where=f"task {template.name}",
                 hint=hint,
             )
@@ -53,7 +53,7 @@ def add_choice_tokens(template: Template, docs: pa.Table, config: Config) -> pa.
                 f"{model} counts tokens differently from {next(iter(models))}", where=f"task {template.name}", hint=hint
             )
         known_counts = counts
-    return docs.append_column(COLUMN, pa.array(known_counts, pa.list_(pa.int64())))
+    return docs.append_column(_COLUMN, pa.array(known_counts, pa.list_(pa.int64())))
 
 
 def _counts(docs: pa.Table, tokenizer: Tokenizer) -> list[list[int]]:

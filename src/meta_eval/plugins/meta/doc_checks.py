@@ -21,7 +21,7 @@ from meta_eval.sockets import DataError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Doc = Mapping[str, Any]
+_Doc = Mapping[str, Any]
 
 
 def _full(value: Any) -> bool:
@@ -59,6 +59,9 @@ _READ = frozenset(
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
+_FIX = "Correct process_docs of the template, or the row that it makes the doc of"
+
+
 def check_docs(table: pa.Table, template: Template, place: RowPlace) -> dict[str, int]:
     """Check all docs of a task.
 
@@ -75,7 +78,7 @@ def check_docs(table: pa.Table, template: Template, place: RowPlace) -> dict[str
             verdicts is not a share.
     """
     if not table.num_rows:
-        raise DataError("the template's process_docs returns no docs", where=f"{place}, {template.name}")
+        raise DataError("the template's process_docs returns no docs", where=f"{place}, {template.name}", hint=_FIX)
     doubtful = [check for check in _COLUMNS if not _is_certain(table, check[0], check[1])]
     read = {*_READ, *(column for column, _, _ in doubtful)}
     if not _may_be_blank(table.column("prompt")):
@@ -83,7 +86,7 @@ def check_docs(table: pa.Table, template: Template, place: RowPlace) -> dict[str
     columns = [name for name in (*_DOC, *_ADDED, "gold_index") if name in read and name in table.column_names]
     metric = template.spec.recorded_metric or template.primary_metric.partition(",")[0]
     strange = with_choices = 0
-    first: tuple[Doc, int] | None = None
+    first: tuple[_Doc, int] | None = None
     # In batches: all docs as Python objects would double the memory.
     docs = (
         dict(zip(columns, values, strict=True))
@@ -108,7 +111,7 @@ def check_docs(table: pa.Table, template: Template, place: RowPlace) -> dict[str
     return {"gold_is_no_choice_in_every_row": strange} if strange else {}
 
 
-def _where(doc: Doc, number: int, place: RowPlace) -> str:
+def _where(doc: _Doc, number: int, place: RowPlace) -> str:
     return f"{place}, doc {number} (question hash {doc.get('input_question_hash')})"
 
 
@@ -143,24 +146,26 @@ def _may_be_blank(column: pa.ChunkedArray) -> bool:
     return False
 
 
-def _check_types(doc: Doc, number: int, place: RowPlace, columns: Sequence[tuple[str, RowCheck, str]]) -> None:
+def _check_types(doc: _Doc, number: int, place: RowPlace, columns: Sequence[tuple[str, RowCheck, str]]) -> None:
     for column in ("prompt", "gold"):
         if column in doc and not _full(doc[column]):
-            raise DataError(f"has no {column}", where=_where(doc, number, place))
+            raise DataError(f"has no {column}", where=_where(doc, number, place), hint=_FIX)
     for column, fits, type_name in columns:
         if column in doc and not fits(doc[column]):
             raise DataError(
-                f"column {column} is {quoted(doc[column])} and should be {type_name}", where=_where(doc, number, place)
+                f"column {column} is {quoted(doc[column])} and should be {type_name}",
+                where=_where(doc, number, place),
+                hint=_FIX,
             )
 
 
-def _check_recorded(doc: Doc, number: int, metric: str, place: RowPlace) -> None:
+def _check_recorded(doc: _Doc, number: int, metric: str, place: RowPlace) -> None:
     """Check that the metric of recorded verdicts is a share. Other recorded metrics are not used."""
     text = doc["recorded_metrics"]
     try:
         metrics = json.loads(text) if text is not None else None
     except (ValueError, RecursionError):
-        raise DataError("column recorded_metrics is not JSON", where=_where(doc, number, place)) from None
+        raise DataError("column recorded_metrics is not JSON", where=_where(doc, number, place), hint=_FIX) from None
     value = metrics.get(metric) if isinstance(metrics, dict) else None
     share = isinstance(value, (bool, int, float)) and math.isfinite(value) and 0 <= value <= 1
     if value is not None and not share:
@@ -171,7 +176,7 @@ def _check_recorded(doc: Doc, number: int, metric: str, place: RowPlace) -> None
         )
 
 
-def _check_gold_index(doc: Doc, number: int, place: RowPlace) -> None:
+def _check_gold_index(doc: _Doc, number: int, place: RowPlace) -> None:
     if "gold_index" not in doc or "continuations" not in doc:
         return
     index, choices = doc["gold_index"], doc["continuations"]
@@ -179,10 +184,11 @@ def _check_gold_index(doc: Doc, number: int, place: RowPlace) -> None:
         raise DataError(
             f"column gold_index is {quoted(index)} and should be a choice, 0 to {len(choices) - 1}",
             where=_where(doc, number, place),
+            hint=_FIX,
         )
 
 
-def _gold_is_a_choice(doc: Doc) -> bool:
+def _gold_is_a_choice(doc: _Doc) -> bool:
     """Whether the gold is a choice's letter or text, apart from case and punctuation; True without choices."""
     choices = doc["choices"]
     if not choices:

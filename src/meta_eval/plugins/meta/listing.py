@@ -50,7 +50,7 @@ class TaskLine:
     """Scores as (model, percent, averaging, same_settings)."""
 
     row_format: str
-    """verified, documented or assumed."""
+    """seen, documented or assumed."""
 
     grading: str
     """Its grader validation: ``verified on 1,324 answers``, ``grader of meta_math_hard``, or ``-``."""

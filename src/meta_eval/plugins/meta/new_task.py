@@ -11,6 +11,7 @@ from meta_eval.base import assets
 from meta_eval.base.display import quoted
 from meta_eval.base.errors import TemplateError, suggest_name
 from meta_eval.base.inputs import read_text
+from meta_eval.base.outputs import replace_file
 from meta_eval.base.pack_names import RULE, is_name, join_names
 from meta_eval.pack.templates import task_yaml
 from meta_eval.pack.templates.spec import Template
@@ -19,7 +20,7 @@ from meta_eval.plugins.meta import catalog
 from meta_eval.plugins.meta.source.dataset import EvalsDataset
 from meta_eval.plugins.meta.tasks_options import NewTaskOptions
 from meta_eval.plugins.meta.templates import RecipeError, read_meta_templates
-from meta_eval.sockets import ConfigError, locating, log, read_regular
+from meta_eval.sockets import ConfigError, locating, log
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +75,23 @@ def write_template(name: str, options: NewTaskOptions) -> NewTask:
         raise ConfigError(f"{quoted(name)} is not a valid task name: folders that begin with '_' are not searched")
     shipped = read_meta_templates(assets.asset_path("meta_template"))
     local = _read_own(template_dir, name, options) if any(template_dir.rglob("*.yaml")) else None
+    known = [local, shipped] if local else [shipped]
+    meant = {alias for folder in known for task in folder.tasks.values() for alias in task.spec.aliases}
+    if name in meant.union(*(folder.groups for folder in known)):
+        raise ConfigError(
+            f"{quoted(name)} is the name of a group, or another name of a task", hint="Choose another name"
+        )
     target = template_dir / name
     if target.exists() or (local is not None and name in local.tasks):
         raise ConfigError("already exists", where=str(target), hint="Choose another name")
-    source, template = _find([local, shipped] if local else [shipped], like)
+    source, template = _find(known, like)
     own_files, shared = _parted(template)
     for file in shared:
         path = template_dir / file
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(read_regular(locate_file(source.root, file)))
+            with replace_file(path) as out:
+                out.write(read_text(locate_file(source.root, file)))
     target.mkdir(parents=True)
     files = []
     for file in own_files:
@@ -92,7 +100,8 @@ def write_template(name: str, options: NewTaskOptions) -> NewTask:
         if file == template.file:
             with locating(source.root / file):
                 content = task_yaml.rename_task(content, name=name, subset=options.subset)
-        path.write_text(content, encoding="utf-8")
+        with replace_file(path) as out:
+            out.write(content)
         files.append(path)
     yaml = target / f"{name}.yaml"
     return NewTask(tuple(files), tuple(_edits(yaml)))
@@ -147,7 +156,7 @@ _WHAT = {
     "families": "of which Llama families",
     "groups": "the groups that it belongs to",
     "published": "the published number that this metric is compared with",
-    "row_format": "verified once you have compared it with real rows",
+    "row_format": "seen once you have compared it with real rows",
 }
 
 

@@ -7,6 +7,7 @@ and the YAML is written (`task_preparation`). The core combines the tasks and wr
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -47,7 +48,10 @@ class MetaFormat(RecordFormat):
         if place.path is None:
             return 0
         if place.path.exists():
-            return GUESS if any(map(is_data_file, place.files)) else 0
+            from meta_eval.plugins.meta.source.local_folder import lists_subsets
+
+            is_dataset = any(map(is_data_file, place.files)) or lists_subsets(place.path, place.files)
+            return GUESS if is_dataset else 0
         return GUESS if is_hub_id(place.name) or catalog.identify_dataset(place.name).model else 0
 
     def open_run(self, place: Place, run: str | None, names: Sequence[str]) -> NoReturn:  # noqa: ARG002
@@ -61,21 +65,35 @@ class MetaFormat(RecordFormat):
                 where=config_place.name_key("evals_run"),
                 hint="Set it to null",
             )
+        is_local = name == SAMPLE or (place.path is not None and place.path.exists())
+        if config.evals_revision is not None and is_local:
+            raise ConfigError(
+                f"names a hub commit, but {name} is local",
+                where=config_place.name_key("evals_revision"),
+                hint="Set it to null",
+            )
         if config.cluster:
             raise ConfigError(
                 f"cannot be set for {name}: its templates define clusters",
                 where=config_place.name_key("cluster"),
                 hint="Set `cluster` in the template (metadata.meta_eval.cluster), or leave it out",
             )
-        return MetaSource(config)
+        work_dir, template_dir = (Path(os.path.realpath(place)) for place in (config.work_dir, config.template_dir))
+        if work_dir.is_relative_to(template_dir):
+            raise ConfigError(
+                f"{config.work_dir} lies in template_dir, so that its tasks would be templates, too",
+                where=config_place.name_key("work_dir"),
+                hint="Name a folder outside of it",
+            )
+        return MetaSource(config, config_place)
 
 
 class MetaSource(TaskSource):
     """The tasks of the templates that an evals dataset has rows for."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, config_place: ValuePlace) -> None:
         report_progress(f"opening {config.evals_dataset}")
-        self._config, self._keys = config, config.read_keys(MetaKeys)
+        self._config, self._keys, self._place = config, config.read_keys(MetaKeys), config_place
         self._named = _warn_by_names(config)
         self._datasets = open_evals_dataset(config.evals_dataset, revision=config.evals_revision)
         self._templates = self._shipped = _open_templates(Path(config.template_dir))
@@ -95,7 +113,7 @@ class MetaSource(TaskSource):
             log.warning(f"left out, because they run model-written code and allow_code is false: {', '.join(withheld)}")
         _warn_about_model(self._config, selections, self._named)
         if not self._config.bundle:
-            _check_on_hub(selections)
+            _check_on_hub(selections, self._place.name_key("bundle"))
         self._chosen = {selection.template.name: selection for selection in selections}
         return list(self._chosen), groups
 
@@ -133,14 +151,15 @@ def _open_templates(root: Path) -> TemplateFolder:
     return open_templates(root)
 
 
-def _check_on_hub(selections: Sequence[Selection]) -> None:
+def _check_on_hub(selections: Sequence[Selection], where: str) -> None:
     """Raises:
     ConfigError: ``bundle: false`` needs rows on the hub, and they are not there.
     """
     for selection in selections:
         if selection.dataset.kind != "hub" and selection.template.spec.join is None:
             raise ConfigError(
-                f"bundle: false leaves the rows on the hub, and {selection.dataset.dataset_id} is not there",
+                f"false leaves the rows on the hub, and {selection.dataset.dataset_id} is not there",
+                where=where,
                 hint="Set bundle: true, or evals_dataset to a hub id",
             )
 

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from operator import itemgetter
 from typing import Any
 
+from meta_eval.base.display import quoted
 from meta_eval.base.errors import suggest_name
 from meta_eval.base.hashing import hash_text
+from meta_eval.base.secrets import HIDDEN, is_secret, redact_secrets
 from meta_eval.harness.families import list_bos_tokens, remove_bos
 from meta_eval.plugins.meta.source.rows import RowPlace, SourceRow
 from meta_eval.sockets import DataError
@@ -32,7 +34,7 @@ class CheckedRows:
     """How often each was seen, by its short name; absent when never."""
 
     recorded_settings: dict[str, list[str]] = field(default_factory=dict)
-    """The values of each ``eval_config`` key over all rows, sorted."""
+    """The values of each ``eval_config`` key over all rows, sorted and without credentials."""
 
 
 # Each warning as a sentence. The key is in the manifest, for programs.
@@ -42,6 +44,8 @@ _IN_WORDS = {
     "docs_do_not_show_what_they_share": "all share one passage, or none of them with another, by the template's rule, "
     "so that each counts as independent and standard errors may be too small",
     "duplicate_prompts": "repeat the prompts of another row",
+    "duplicate_prompts_with_other_golds": "repeat the prompts of another row and have other golds, so that no answer "
+    "is right in both",
     "gold_is_no_choice_in_every_row": "have a gold that is none of the choices (not one is, so that it may be a way of "
     "writing that is not known here)",
     "output_missing": "hold no recorded answer, so verify cannot replay them",
@@ -110,7 +114,7 @@ _WELCOME: dict[str, tuple[RowCheck, str]] = {
 }
 
 
-_GOLD = "input_correct_responses"
+_GOLD, _PROMPTS = "input_correct_responses", "input_final_prompts"
 _COLUMN_NAMES = {*_NEEDED, *_WELCOME}
 _COLUMNS = tuple((column, *check) for column, check in (_NEEDED | _WELCOME).items())
 
@@ -187,31 +191,55 @@ def _check_types(row: SourceRow, number: int, place: RowPlace, columns: Sequence
         value = row.get(column)
         if not fits(value):
             raise DataError(
-                f"column {column} is {type(value).__name__} and should be {type_name}", where=place.row(number, row)
+                f"column {column} {_say_what_is_odd(value, fits)} and should be {type_name}",
+                where=place.row(number, row),
+                hint=_fix(column),
             )
 
 
+def _fix(column: str) -> str:
+    return f"Fix {column} of this row, remove the row, or fetch the evals dataset again"
+
+
+def _say_what_is_odd(value: Any, fits: RowCheck) -> str:
+    """Name the item of a list or struct that does not fit, or else the type of the value."""
+    parts: Iterable[tuple[object, object, object]] = ()
+    if isinstance(value, list) and fits([]):
+        parts = ((number, item, [item]) for number, item in enumerate(value))
+    elif isinstance(value, Mapping) and fits({}):
+        parts = ((key, item, {key: item}) for key, item in value.items())
+    for key, item, alone in parts:
+        if not fits(alone):
+            return f"holds {quoted(item)} as item {quoted(key)}"
+    return f"is {type(value).__name__}"
+
+
 def _check_prompts(row: SourceRow, number: int, place: RowPlace, output_type: str, bos_tokens: Sequence[str]) -> None:
-    prompts = row["input_final_prompts"]
+    prompts = row[_PROMPTS]
     if output_type == "multiple_choice":
         if len(prompts) < 2:
             raise DataError(
                 f"holds {len(prompts)} prompt, and a choice task needs one prompt per choice",
                 where=place.row(number, row),
+                hint=_fix(_PROMPTS),
             )
     elif len(prompts) != 1:
         raise DataError(
-            f"holds {len(prompts)} prompts, and a generative task needs exactly one", where=place.row(number, row)
+            f"holds {len(prompts)} prompts, and a generative task needs exactly one",
+            where=place.row(number, row),
+            hint=_fix(_PROMPTS),
         )
     for prompt in prompts:
         if is_blank(remove_bos(prompt, *bos_tokens)):
-            raise DataError("has an empty prompt", where=place.row(number, row))
+            raise DataError("has an empty prompt", where=place.row(number, row), hint=_fix(_PROMPTS))
 
 
 def _check_gold(row: SourceRow, number: int, place: RowPlace) -> None:
     responses = row.get(_GOLD) or []
     if not any(response.strip() for response in responses):
-        raise DataError("has no correct response, so every answer would be wrong", where=place.row(number, row))
+        raise DataError(
+            "has no correct response, so every answer would be wrong", where=place.row(number, row), hint=_fix(_GOLD)
+        )
 
 
 def _check_hashes(rows: Sequence[SourceRow], place: RowPlace, warnings: Counter[str]) -> None:
@@ -244,16 +272,22 @@ def _prompt_hashes(row: SourceRow, number: int, place: RowPlace) -> list[tuple[s
     if not digests:
         return [(prompt, None) for prompt in prompts]
     if len(prompts) != len(digests):
-        raise DataError(f"has {len(prompts)} prompts and {len(digests)} prompt hashes", where=place.row(number, row))
+        raise DataError(
+            f"has {len(prompts)} prompts and {len(digests)} prompt hashes",
+            where=place.row(number, row),
+            hint=_fix("input_final_prompts_hash"),
+        )
     return list(zip(prompts, digests, strict=True))
 
 
 def _count_warnings(rows: Sequence[SourceRow], warnings: Counter[str]) -> None:
-    seen = Counter(tuple(row["input_final_prompts"]) for row in rows)
-    repeated = sum(count - 1 for count in seen.values())
-    if repeated:
-        warnings["duplicate_prompts"] = repeated
+    first: dict[tuple[str, ...], SourceRow] = {}
     for row in rows:
+        earlier = first.setdefault(tuple(row["input_final_prompts"]), row)
+        if earlier is not row:
+            warnings["duplicate_prompts"] += 1
+            if earlier.get(_GOLD) != row.get(_GOLD):
+                warnings["duplicate_prompts_with_other_golds"] += 1
         if row.get("is_correct") is None:
             warnings["verdict_missing"] += 1
         if row.get("task_type") != "Choice" and not row.get("output_prediction_text"):
@@ -286,4 +320,7 @@ def _settings(rows: Sequence[SourceRow]) -> dict[str, list[str]]:
         for key, value in (row.get("eval_config") or {}).items():
             if value is not None:
                 values.setdefault(key, set()).add(str(value))
-    return {key: sorted(values[key]) for key in sorted(values)}
+    return {
+        redact_secrets(key): sorted({HIDDEN if is_secret(key, text) else redact_secrets(text) for text in values[key]})
+        for key in sorted(values)
+    }

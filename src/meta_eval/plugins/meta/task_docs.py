@@ -5,22 +5,26 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib.util
+import json
 import tempfile
 import traceback
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from pathlib import Path, PurePosixPath
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from meta_eval.base.display import quoted
+from meta_eval.base.display import name_error, quoted
 from meta_eval.base.errors import TemplateError
-from meta_eval.base.inputs import describe_error
+from meta_eval.base.inputs import describe_error, read_text
 from meta_eval.base.isolation import isolate_code
 from meta_eval.base.logs import report_progress
+from meta_eval.base.outputs import write_file
 from meta_eval.pack.doc_table import begin_parquet, have_one_layout, make_column, make_table
 from meta_eval.pack.templates.spec import Template
 from meta_eval.pack.templates.template_folder import locate_file
@@ -163,24 +167,55 @@ def read_docs(
     Raises:
         SourceError: Rows or originals are not available.
         DataError: A row would make a wrong number, or does not match its original.
-        TemplateError: The template's ``process_docs`` fails, or its docs lack a column.
+        TemplateError: The template's ``process_docs`` fails, makes several docs of a row, or its docs lack a column.
     """
     read = functools.partial(read_task_rows, template, dataset, originals, allow_unmatched=allow_unmatched, first=first)
     place = RowPlace(dataset.dataset_id, template.spec.subset)
     task_rows = read()
     matched = len(task_rows.rows)
-    table = make_docs(root, template, task_rows.rows, place, read_again=lambda: read().rows)
+    given = Counter(map(_make_key, *(map(itemgetter(name), task_rows.rows) for name in _HASHES)))
+    origins = task_rows.joined.origins if task_rows.joined else ()
+    table = make_docs(root, template, task_rows.rows, replace(place, origins=origins), read_again=lambda: read().rows)
     # Writing takes as long as checking. If no column depends on the checks, start writing first.
     early = template.spec.cluster is None and "cluster" not in table.column_names
     table, unclustered = add_clusters(table, template) if early else (table, None)
     content = begin_parquet(table) if early and written else None
     task_rows.checked.warnings.update(check_docs(table, template, place))
+    _refuse_doubles(table, given, where=str(root / template.file))
     if not early:
         table, unclustered = add_clusters(table, template)
         content = begin_parquet(table) if written else None
     return TaskDocs(
         task_rows.count, task_rows.labels, task_rows.checked, task_rows.joined, matched, table, unclustered, content
     )
+
+
+_HASHES = ("input_question_hash", "input_final_prompts_hash")
+
+
+def _make_key(question_hash: str, prompt_hashes: Sequence[str] | None) -> tuple[str, ...]:
+    return (question_hash, *(prompt_hashes or ()))
+
+
+def _refuse_doubles(table: pa.Table, given: Counter[tuple[str, ...]], *, where: str) -> None:
+    """Refuse more docs than there are rows: an answer would count twice.
+
+    Args:
+        table: The docs.
+        given: How many rows have each question and prompts.
+        where: The template.
+
+    Raises:
+        TemplateError: There are more, or a row has more docs than it was given.
+    """
+    made = Counter(map(_make_key, *(table.column(name).to_pylist() for name in _HASHES)))
+    twice = next((key for key, count in made.items() if 0 < given[key] < count), None)
+    if table.num_rows <= given.total() and twice is None:
+        return
+    what = f"process_docs returns {table.num_rows} docs of {given.total()} rows"
+    if twice is not None:
+        what += f", and {made[twice]} with the question hash {twice[0]}, which {given[twice]} has"
+    raise TemplateError(what, where=where, hint="Return at most one doc for a row, as _common/rows.py does")
 
 
 def add_clusters(table: pa.Table, template: Template) -> tuple[pa.Table, str | None]:
@@ -230,23 +265,20 @@ def make_docs(
     """
     module_file, name = template.process_docs or (template.file, "")
     where = f"{root / module_file}: {name}" if name else str(root / module_file)
-    try:
-        with _complete_folder(root, template) as folder, isolate_code(folder):
+    with _complete_folder(root, template) as folder, isolate_code(folder, root):
+        explain = functools.partial(_explain, where=where, folder=folder, root=root, template=template)
+        try:
             process_docs = getattr(_module(folder, module_file), name) if name else None
             make_doc = getattr(process_docs, "make_doc", None)
-            table = _in_batches(make_doc, rows) if make_doc else None
-            if table is None:
-                complete = rows if all(rows) else read_again()
-                with locating(where):
-                    table = _at_once(process_docs, complete, place)
-    except UserError:
-        raise
-    except ValueError as error:
-        raise DataError(str(error).rstrip("."), where=f"{place}, made into docs by {where}") from None
-    except Exception as error:
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        line = f"{Path(last.filename).name} line {last.lineno}"
-        raise TemplateError(f"fails with {type(error).__name__}: {error}", where=f"{where}, {line}") from None
+            with locating(where):
+                table = _in_batches(make_doc, rows, place, explain) if make_doc else None
+                if table is None:
+                    complete = rows if all(rows) else read_again()
+                    table = _at_once(process_docs, complete, place, where)
+        except UserError:
+            raise
+        except Exception as error:
+            raise explain(error, str(place)) from None
     missing = [column for column in DOC_COLUMNS if column not in table.column_names]
     if missing:
         raise TemplateError(
@@ -257,7 +289,41 @@ def make_docs(
     return table
 
 
-def _at_once(process_docs: Callable[[Any], Any] | None, rows: Sequence[SourceRow], place: RowPlace) -> pa.Table:
+def _explain(error: Exception, place: str, *, where: str, folder: Path, root: Path, template: Template) -> UserError:
+    """What an error of a template's code means, with the place in its folder where it was raised.
+
+    A ValueError that the code raises itself refuses a row. Any other error is the template's own.
+
+    Args:
+        error: Any but a `UserError`.
+        place: The rows that docs were made of.
+        where: The function that makes them.
+        folder: Where its files are, which still exist.
+        root: The template folder, as the user wrote it.
+        template: The task.
+    """
+    frames = traceback.extract_tb(error.__traceback__)
+    inside = folder.resolve()
+    own = [frame for frame in frames if Path(frame.filename).resolve().is_relative_to(inside)]
+    last = (own or frames)[-1]
+    where = f"{where}, {Path(last.filename).name} line {last.lineno} in {last.name}"
+    said = name_error(error)
+    what = said.removeprefix(f"{type(error).__name__}: ")
+    if isinstance(error, ValueError) and last is frames[-1] and "raise " in str(last.line):
+        hint = "Correct this row, or take a sound copy of its dataset"
+        return DataError(what.rstrip("."), where=f"{place}, made into docs by {where}", hint=hint)
+    hint = "Look at the columns of these rows that it reads; where they are sound, mend the template"
+    for file in template.files:
+        if isinstance(error, json.JSONDecodeError) and file.suffix == ".json" and read_text(folder / file) == error.doc:
+            return TemplateError(f"is not JSON: {what}", where=f"{root / file}, read by {where}")
+    if "pyarrow" in frames[-1].filename:
+        hint = "Give every column of the docs values of one Arrow type (text always fits)"
+    return TemplateError(f"fails with {said} on {place}", where=where, hint=hint)
+
+
+def _at_once(
+    process_docs: Callable[[Any], Any] | None, rows: Sequence[SourceRow], place: RowPlace, where: str
+) -> pa.Table:
     """Make docs of all rows at once, as lm-eval calls the template."""
     import datasets
 
@@ -266,7 +332,15 @@ def _at_once(process_docs: Callable[[Any], Any] | None, rows: Sequence[SourceRow
     try:
         dataset = _dataset(rows, place)
         if process_docs is not None:
-            dataset = process_docs(dataset)
+            try:
+                dataset = process_docs(dataset)
+            except Exception:
+                if make_doc := getattr(process_docs, "make_doc", None):
+                    _dataset(
+                        [make_doc(row) for row in rows],
+                        replace(place, dataset_id=f"{where}, docs of {place.dataset_id}"),
+                    )
+                raise
     finally:
         if bars:
             datasets.enable_progress_bars()
@@ -279,7 +353,12 @@ def _at_once(process_docs: Callable[[Any], Any] | None, rows: Sequence[SourceRow
     return _table(dataset).replace_schema_metadata(None)
 
 
-def _in_batches(make_doc: Callable[[SourceRow], SourceRow], rows: Sequence[SourceRow]) -> pa.Table | None:
+def _in_batches(
+    make_doc: Callable[[SourceRow], SourceRow],
+    rows: Sequence[SourceRow],
+    place: RowPlace,
+    explain: Callable[[Exception, str], UserError],
+) -> pa.Table | None:
     """Make the same table in batches. Each row is emptied once its doc is made.
 
     Each text is then in memory only once.
@@ -294,13 +373,23 @@ def _in_batches(make_doc: Callable[[SourceRow], SourceRow], rows: Sequence[Sourc
     try:
         for start in range(0, len(rows), _BATCH):
             batch = rows[start : start + _BATCH]
-            tables.append(make_table(list(map(make_doc, batch))))
+            docs: list[SourceRow] = []
+            for number, row in enumerate(batch, start):
+                try:
+                    docs.append(make_doc(row))
+                except Exception as error:
+                    raise explain(error, place.row(number, row)) from None
+                if not isinstance(docs[-1], Mapping):
+                    raise TemplateError(
+                        f"returns {type(docs[-1]).__name__} for {place.row(number, row)}, and not a dict"
+                    )
+            tables.append(make_table(docs))
             for row in batch:
                 row.clear()
             if len(tables) % _RELEASED_AFTER == 0:
                 _release_memory()
         return pa.concat_tables(tables, promote_options="permissive")
-    except pa.ArrowException:
+    except (pa.ArrowException, ValueError, TypeError, OverflowError):
         return None
 
 
@@ -312,9 +401,7 @@ def _complete_folder(root: Path, template: Template) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory(prefix="meta-eval-templates-") as folder:
         for file in template.files:
-            copy = Path(folder) / file
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            copy.write_bytes(read_regular(locate_file(root, file)))
+            write_file(Path(folder) / file, read_regular(locate_file(root, file)))
         yield Path(folder)
 
 
@@ -327,6 +414,8 @@ def _dataset(rows: Sequence[SourceRow], place: RowPlace) -> Any:
     from datasets import Dataset
 
     columns = list(dict.fromkeys(column for row in rows for column in row))
+    if odd := [column for column in columns if not isinstance(column, str)]:
+        raise DataError(f"the name of column {quoted(odd[0])} is no text", where=str(place))
     values = {column: [row.get(column) for row in rows] for column in columns}
     try:
         return Dataset.from_dict(values)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from meta_eval.base import assets
+from meta_eval.base.errors import TemplateError
 from meta_eval.base.hashing import hash_bytes
 from meta_eval.base.inputs import read_text
+from meta_eval.base.secrets import holds_secret
 from meta_eval.pack.doc_table import encode_parquet
 from meta_eval.pack.manifest import JoinEntry, ReferenceScoreEntry, TaskEntry, TextDifferenceEntry
 from meta_eval.pack.prepared_task import measure_length
@@ -65,7 +68,7 @@ def prepare_task(
         UserError: Anything that the user can fix.
     """
     config, spec, root = context.config, template.spec, shared.templates.root
-    check_functions(functools.partial(locate_file, root), template)
+    check_functions(functools.partial(locate_file, root), template.settings, template.folder_of_key, template.file)
     docs_file = _docs_file(template) if config.bundle or spec.join is not None else None
     next_token = _is_choice(template) and config.choice_scoring == "next_token"
     counts = needs_choice_tokens(template) and not next_token
@@ -125,10 +128,24 @@ def prepare_task(
         trust=None if dataset.kind == "sample" else find_trust(template.name, template.primary_metric),
         invented=dataset.kind == "sample",
     )
-    template_files = {file.as_posix(): read_regular(locate_file(root, file)) for file in template.files}
+    template_files = {file.as_posix(): _read_file(root, file) for file in template.files}
     is_ifeval = INSTRUCTIONS in entry.columns
     needs = is_ifeval and need_punkt(table.column(INSTRUCTIONS).to_pylist())
     return PreparedTask(template.name, entry, template_files, files, is_ifeval, needs)
+
+
+def _read_file(root: Path, file: PurePosixPath) -> bytes:
+    """A file of the template folder as it goes into the pack.
+
+    Raises:
+        TemplateError: It holds a credential.
+    """
+    place = locate_file(root, file)
+    content = read_regular(place)
+    if holds_secret(content.decode("utf-8", "replace")):
+        hint = "Take it out, and read it from the environment where it is needed"
+        raise TemplateError("holds a credential, and packs are passed on", where=str(place), hint=hint)
+    return content
 
 
 def _join_entry(template: Template, joined: Joined | None, matched: int) -> JoinEntry | None:
@@ -185,9 +202,11 @@ def _log_warnings(template: Template, warnings: Mapping[str, int], docs: TaskDoc
     recorded = docs.checked.recorded_settings.get("max_gen_len", [])
     one_limit = template.output_type == "generate_until" and "max_gen_toks" not in docs.table.column_names
     if one_limit and recorded and recorded != [str(template.max_gen_toks)]:
+        is_shorter = any(limit.isdecimal() and int(limit) > template.max_gen_toks for limit in recorded)
+        effect = "more may be cut: raise max_gen_toks in the template" if is_shorter else "none is cut sooner"
         log.warning(
-            f"{template.name}: Meta generated up to {' or '.join(recorded)} tokens; this template allows "
-            f"{template.max_gen_toks}"
+            f"{template.name}: an answer may have {template.max_gen_toks} tokens here, and up to "
+            f"{' or '.join(recorded)} in Meta's run, so {effect}"
         )
 
 

@@ -24,7 +24,7 @@ class Selection:
 
 Offers = dict[str, list[EvalsDataset]]
 
-_ALLOW_CODE = f"Set allow_code: true to run them in a sandbox; see {assets.asset_path('docs/method/code_tasks.md')}"
+_ALLOW_CODE = f"Set allow_code: true to run them in a sandbox; see {assets.asset_path('docs/method/grading.md')}"
 
 # A message lists names up to this number.
 _MOST_LISTED = 12

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from typing import TYPE_CHECKING
 
@@ -62,7 +61,7 @@ def _list(chosen: ListOptions, *, as_json: bool) -> None:
     folder, datasets = _open(chosen)
     lines = list_tasks(folder, datasets)
     if as_json:
-        print_result(json.dumps([line.to_json() for line in lines]))
+        print_result([line.to_json() for line in lines])
     else:
         out = make_result_console()
         out.print(_table(lines, with_numbers=datasets is not None, wide=out.width >= _WIDE))

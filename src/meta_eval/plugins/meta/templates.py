@@ -1,4 +1,4 @@
-"""Reads the templates of Meta's tasks: a join that a template names must exist.
+"""Reads the templates of Meta's tasks: a join that a template names must exist, and no task has a group's name.
 
 The folder ``meta_template`` of Meta's own recipe has tasks of lm-eval 0.4.3 with the names of ours, but without our
 settings. It lies beside the recipe's configuration, and is recognised: the shipped templates are used in its place.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path, PurePosixPath
 
 from meta_eval.base import assets
+from meta_eval.base.display import quoted
 from meta_eval.base.errors import TemplateError, suggest_name
 from meta_eval.pack.pack_options import TEMPLATES
 from meta_eval.pack.templates.recipe_folder import find_recipe
@@ -29,6 +30,9 @@ def add_shipped_templates(folder: TemplateFolder) -> tuple[TemplateFolder, Templ
 
     Returns:
         All templates, and the shipped ones.
+
+    Raises:
+        TemplateError: A task has the name of a group.
     """
     shipped = read_shipped_templates()
     if folder.tasks.keys() & shipped.tasks.keys():
@@ -40,7 +44,9 @@ def add_shipped_templates(folder: TemplateFolder) -> tuple[TemplateFolder, Templ
 
     added = {name: task for name, task in shipped.tasks.items() if not any(map(is_other, task.files))}
     groups = {**shipped.group_files, **folder.group_files}
-    return TemplateFolder(folder.root, {**folder.tasks, **added}, groups), shipped
+    both = TemplateFolder(folder.root, {**folder.tasks, **added}, groups)
+    _refuse_names_of_groups(both)
+    return both, shipped
 
 
 class RecipeError(TemplateError):
@@ -51,13 +57,13 @@ def read_meta_templates(root: Path) -> TemplateFolder:
     """Read every template below a folder.
 
     Raises:
-        TemplateError: As in `template_folder.read_templates`, a template names an unknown join, or the folder is that
-            of Meta's recipe, or a mixture of those with ours.
+        TemplateError: As in `template_folder.read_templates`, a template names an unknown join or has the name of a
+            group, or the folder is that of Meta's recipe, or a mixture of those with ours.
     """
     try:
         folder = read_templates(root)
     except TemplateError:
-        recipe = find_recipe(root)
+        recipe = find_recipe(root) if root.is_dir() else None
         if recipe is None:
             raise
         if recipe.is_mixed:
@@ -75,7 +81,28 @@ def read_meta_templates(root: Path) -> TemplateFolder:
                 f"metadata.meta_eval.join: unknown join{suggest_name(name, JOINS)}; joins: {', '.join(JOINS)}",
                 where=str(root / template.file),
             )
+        original = template.spec.copy_of
+        if (
+            original is not None
+            and original not in folder.tasks
+            and original not in (known := read_shipped_templates().tasks)
+        ):
+            log.warning(
+                f"{template.name}: copy_of: no task is named {quoted(original)}"
+                f"{suggest_name(original, [*folder.tasks, *known])}; in a group it counts beside its original"
+            )
+    _refuse_names_of_groups(folder)
     return folder
+
+
+def _refuse_names_of_groups(folder: TemplateFolder) -> None:
+    for name in folder.groups:
+        if name in folder.tasks:
+            raise TemplateError(
+                f"task: {name!r} is the name of a group, too",
+                where=str(folder.root / folder.tasks[name].file),
+                hint="Give the task another name",
+            )
 
 
 def open_templates(root: Path) -> TemplateFolder:

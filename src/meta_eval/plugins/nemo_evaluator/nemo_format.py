@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from meta_eval.base.inputs import format_json
 from meta_eval.pack.records.log_entries import read_log_lines, to_number
+from meta_eval.pack.records.log_format import find_each
 from meta_eval.sockets import (
     SURE,
     DataError,
@@ -82,7 +83,11 @@ class NemoFormat(LogFormat):
         return SURE if _find_results(place) or find_logs(place, _is_progress) else 0
 
     def list_logs(self, place: Place) -> Sequence[FoundLog]:
-        return [FoundLog(one.name, partial(_read_task, one), one.time or "") for one in _open_bundles(place)]
+        if not (results := _find_results(place)):
+            raise SourceError(
+                f"holds no {RESULTS}: the run is unfinished", where=place.name, hint="End it: nel eval resume"
+            )
+        return [*find_each(results, partial(_find_bundle, place)).values()]
 
 
 def _find_results(place: Place) -> dict[str, Path]:
@@ -106,20 +111,14 @@ def _is_progress(path: Path) -> bool:
     return path.name == _PROGRESS and peek_log(path).startswith(b'{"problem_idx":')
 
 
-def _open_bundles(place: Place) -> list[_Bundle]:
+def _find_bundle(place: Place, file: str, results: Path) -> FoundLog:
     is_folder = place.path is not None and place.path.is_dir()
-    bundles = []
-    for file, results in _find_results(place).items():
-        heads = sorted(results.parent.glob("eval-*.json"))
-        if place.path in heads:
-            heads = [head for head in heads if head == place.path]
-        head = read_log(heads[-1]) if heads else LogEntry({}, str(results))
-        bundles.append(_Bundle(results, file if is_folder else None, head))
-    if not bundles:
-        raise SourceError(
-            f"holds no {RESULTS}: the run is unfinished", where=place.name, hint="End it: nel eval resume"
-        )
-    return bundles
+    heads = sorted(results.parent.glob("eval-*.json"))
+    if place.path in heads:
+        heads = [head for head in heads if head == place.path]
+    head = read_log(heads[-1]) if heads else LogEntry({}, str(results))
+    bundle = _Bundle(results, file if is_folder else None, head)
+    return FoundLog(bundle.name, partial(_read_task, bundle), bundle.time or "")
 
 
 def _read_task(bundle: _Bundle) -> LoggedTask:

@@ -38,7 +38,7 @@ def read_alarm_rate(alarms: float, runs: float) -> float:
     return runs / alarms
 
 
-Outcome = Literal["no alarm", "alarm", "too few runs"]
+_Outcome = Literal["no alarm", "alarm", "too few runs"]
 
 # A run that lacks more of a task's docs than this share is not on its chart: it is much noisier than the others.
 _MISSING = 0.2
@@ -163,7 +163,7 @@ class Chart:
 class HistoryJudgement:
     """What a history says of its newest run."""
 
-    outcome: Outcome
+    outcome: _Outcome
     """``alarm`` if any chart has one."""
 
     runs: tuple[PastRun, ...]
@@ -223,7 +223,7 @@ def judge_history(history: Sequence[PastRun], runs_per_alarm: float) -> HistoryJ
     if enough:
         notes += [f"{chart.name}: {len(chart.points)} of the {ENOUGH_RUNS} runs that an alarm needs" for chart in short]
     alarmed = any(chart.is_alarmed for chart in charts)
-    outcome: Outcome = "alarm" if alarmed else "no alarm" if enough else "too few runs"
+    outcome: _Outcome = "alarm" if alarmed else "no alarm" if enough else "too few runs"
     return HistoryJudgement(outcome, runs, tuple(charts), tuple(notes), _name_model(runs))
 
 

@@ -12,17 +12,17 @@ from meta_eval.base.thresholds import NAMED
 from meta_eval.plugins.nightly.history_alarm import PLANNED_RUNS, Chart, DocFlips, HistoryJudgement
 from meta_eval.plugins.nightly.run_chart import ENOUGH_RUNS, ChartPoint
 from meta_eval.plugins.nightly.run_history import PastRun
-from meta_eval.reports.document import Fact, Figure, RunProvenance, Verdict
+from meta_eval.reports.document import BUT_PAGES, Fact, Figure, RunProvenance, Verdict
 from meta_eval.reports.plot import Mark, Plot, Tick
 from meta_eval.reports.text import NONE, format_count, format_percent
 from meta_eval.sockets import Column, Document, Item, Listing, Row, Section, Table, plural
 
-SCHEMA_VERSION = 1
+_SCHEMA_VERSION = 1
 
 _EXIT_CODES = {"no alarm": 0, "alarm": 1, "too few runs": 3}
 
 # Runs in a table; JSON has all.
-SHOWN = 30
+_SHOWN = 30
 
 # Tasks with a plot: those of an alarm, else the first.
 _PLOTS = 6
@@ -107,7 +107,7 @@ class HistoryReport:
         """The whole as plain JSON data; scores and drops from 0 to 1."""
         judgement = self.judgement
         return {
-            "schema_version": SCHEMA_VERSION,
+            "schema_version": _SCHEMA_VERSION,
             "document_type": "history",
             "outcome": judgement.outcome,
             "summary": self.summary,
@@ -170,7 +170,7 @@ def _sections(report: HistoryReport) -> Iterator[Section]:
     runs = _run_table(report, report.judgement.charts[0])
     alarmed = [chart for chart in report.judgement.charts if chart.is_alarmed] or report.judgement.charts[:1]
     plots = [Figure("plot", _draw_runs(_run_table(report, chart))) for chart in alarmed[:_PLOTS]]
-    yield Section("runs", runs.title, "Runs", (*plots, replace(runs, views=("json", "markdown", "terminal"))))
+    yield Section("runs", runs.title, "Runs", (*plots, replace(runs, views=BUT_PAGES)))
     unsteady = [
         Item((chart.name,), _name_docs(chart.flips))
         for chart in report.judgement.charts
@@ -231,7 +231,7 @@ class _RunRow:
 def _run_table(report: HistoryReport, chart: Chart) -> Table[_RunRow]:
     runs = report.judgement.runs
     by_run = dict(zip(chart.runs, chart.points, strict=True))
-    shown = [_RunRow(run, by_run.get(place)) for place, run in enumerate(runs)][-SHOWN:][::-1]
+    shown = [_RunRow(run, by_run.get(place)) for place, run in enumerate(runs)][-_SHOWN:][::-1]
     rows = tuple(Row(row.run.time[:16].replace("T", " "), row) for row in shown)
     columns: tuple[Column[_RunRow], ...] = (
         Column("name", "of", lambda row: row.run.name or None, str, words=True),
@@ -239,7 +239,7 @@ def _run_table(report: HistoryReport, chart: Chart) -> Table[_RunRow]:
         Column("score", chart.name, lambda row: row.point.score if row.point else None, format_percent),
         Column("state", "state", lambda row: row.point.state if row.point else "left out", str, words=True),
     )
-    title = "All runs, newest first" if len(runs) <= SHOWN else f"The newest {SHOWN} of {len(runs)} runs"
+    title = "All runs, newest first" if len(runs) <= _SHOWN else f"The newest {_SHOWN} of {len(runs)} runs"
     return Table("runs", title, columns, rows, first="run (UTC)")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from meta_eval.base.outputs import OutputError, check_outputs
+from meta_eval.base.outputs import OutputError
 from meta_eval.cli import options
 from meta_eval.cli.console import warn
 from meta_eval.sockets import err, plural, print_result, show_result, write_document
@@ -53,6 +53,8 @@ def add(
     docs = sum(len(verdicts.docs) for verdicts in run.tasks.values())
     path = add_run(folder, run)
     err.print(f"added {run.label}: {plural(docs, 'verdict')} of {plural(len(run.tasks), 'task')}", soft_wrap=True)
+    if run.time.startswith("1970-01-01T00:00:00"):
+        warn("the results name no time: check takes this run for the oldest. Results of a run of lm-eval name one")
     if (newer := find_newer(folder, run)) is not None:
         warn(
             f"check does not judge this run, of {run.time}: the newest is {newer.label}, of {newer.time}. If that is "
@@ -88,11 +90,11 @@ def check(
     from meta_eval.plugins.nightly.history_alarm import judge_history, read_alarm_rate
     from meta_eval.plugins.nightly.history_report import HistoryReport
     from meta_eval.plugins.nightly.run_history import read_history
-    from meta_eval.reports.views import choose_views
+    from meta_eval.reports.views import check_views, choose_views
 
     runs_per_alarm = read_alarm_rate(false_alarms, runs_a_year)
     views = choose_views("history", view, {"html": html, "markdown": markdown})
-    check_outputs((path for path, _ in views), (folder,))
+    check_views(views, (folder,))
     for path, _ in views:
         if path.suffix == ".json" and os.path.realpath(path.parent) == os.path.realpath(folder):
             raise OutputError(

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar
 from xml.etree.ElementTree import Element, SubElement, tostring
 
+from meta_eval.base.secrets import redact_secrets
 from meta_eval.reports import text
 from meta_eval.reports.candidates import CandidatesReport
 from meta_eval.reports.report import Report
@@ -32,6 +33,7 @@ class JUnitView(View):
     """
 
     document_types: ClassVar[frozenset[str]] = frozenset(("report", "compare", "candidates"))
+    mark = re.compile(r'\A<\?xml [^>]*>\s*<testsuites><testsuite [^>]*><testcase name="[^"]*" classname="meta-eval\.')
 
     def render(self, document: Document) -> bytes:
         """See `View.render`."""
@@ -87,4 +89,4 @@ def _find_element(document: Document) -> tuple[str | None, str]:
 
 
 def _clean(words: str) -> str:
-    return _UNHELD.sub("\ufffd", words)
+    return _UNHELD.sub("\ufffd", redact_secrets(words))

@@ -20,16 +20,18 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from meta_eval.base.hashing import hash_json
 from meta_eval.base.inputs import MAX_FILE, describe_error
+from meta_eval.base.model_errors import describe_first
 from meta_eval.base.outputs import make_folder, replace_file
+from meta_eval.base.secrets import hide_secrets
 from meta_eval.harness.lm_eval_run import Run, TaskRun
 from meta_eval.harness.output_index import parse_time
 from meta_eval.harness.scores import compute_scores
 from meta_eval.judge.pair import find_verdict_metric
 from meta_eval.pack.records.record_runs import read_any_run
-from meta_eval.sockets import UserError, parse_json, read_regular
+from meta_eval.sockets import UserError, log, parse_json, read_regular
 
-FORMAT: Final = "meta-eval history"
-VERSION: Final = 1
+_FORMAT: Final = "meta-eval history"
+_VERSION: Final = 1
 
 # Characters kept of a doc's hash. Two docs of a task share them by chance in one of 10^14 pairs.
 _HASH = 12
@@ -64,18 +66,18 @@ class PastRun(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    format: Literal["meta-eval history"] = FORMAT
-    version: Literal[1] = VERSION
+    format: Literal["meta-eval history"] = _FORMAT
+    version: Literal[1] = _VERSION
     time: Annotated[
         str, Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}(\.[0-9]+)?Z$"), AfterValidator(_need_time)
     ]
     """When it began, ISO 8601 in UTC."""
 
-    name: Annotated[str, Field(max_length=200)] = ""
+    name: Annotated[str, Field(max_length=200), AfterValidator(hide_secrets)] = ""
     """What it is a run of, such as a commit."""
 
-    model: str | None = None
-    engine: str | None = None
+    model: Annotated[str | None, AfterValidator(hide_secrets)] = None
+    engine: Annotated[str | None, AfterValidator(hide_secrets)] = None
     """As its results name them."""
 
     tasks: dict[str, TaskVerdicts] = Field(min_length=1)
@@ -109,6 +111,8 @@ def read_past_run(results: Sequence[Path], *, name: str = "", new_level: bool = 
         raise HistoryError("no task has verdicts on its docs", where=where, hint="Run lm_eval with --log_samples")
     if len(name) > 200 or not name.isprintable():
         raise HistoryError(f"{name!r:.40} is no name of a run", where="--name", hint="Name a commit")
+    for task, fault in run.faults.items():
+        log.warning(f"left out: {task or where}: {fault}")
     first = next(iter(run.tasks.values())).provenance
     return PastRun(
         time=_time(run), name=name, model=first.model, engine=first.engine or first.backend, tasks=tasks,
@@ -199,7 +203,7 @@ def _refuse_same_results(runs: Sequence[tuple[Path, PastRun]]) -> None:
 def _holds(path: Path, text: str) -> bool:
     try:
         return read_regular(path) == text.encode()
-    except OSError:
+    except FileNotFoundError:  # a link to nothing
         return False
 
 
@@ -223,14 +227,15 @@ def read_history(folder: Path) -> list[PastRun]:
 def _read(path: Path) -> PastRun:
     try:
         tree = parse_json(read_regular(path, limit=MAX_FILE))
-        if not isinstance(tree, Mapping) or tree.get("format") != FORMAT:
+        if not isinstance(tree, Mapping) or tree.get("format") != _FORMAT:
             raise HistoryError("is no run of a history", where=str(path), hint="Move it out of the folder")
-        if tree.get("version") != VERSION:
+        if tree.get("version") != _VERSION:
             raise HistoryError("is of a newer version", where=str(path), hint="pip install --upgrade meta-eval")
         return PastRun.model_validate(tree)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        what = f"{'.'.join(map(str, first['loc']))[:80]}: {first['msg']}"
+        what = describe_first(error)
     except (OSError, ValueError) as error:
         what = f"cannot be read: {describe_error(error)}"
+        if isinstance(error, PermissionError):
+            raise HistoryError(what, where=str(path)) from None
     raise HistoryError(what, where=str(path), hint="Fetch it again, or delete it")

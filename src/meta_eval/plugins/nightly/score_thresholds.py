@@ -16,7 +16,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from meta_eval.base.display import one_line
-from meta_eval.base.errors import describe_wrong_value
+from meta_eval.base.model_errors import describe_first
 from meta_eval.base.thresholds import MARGIN, PLANNED_FLIPS, POWER
 from meta_eval.base.yaml_files import read_yaml
 from meta_eval.sockets import ConfigError
@@ -58,7 +58,7 @@ class _File(BaseModel):
     model_config = ConfigDict(extra="ignore", protected_namespaces=())
 
     tasks: Annotated[list[_Task], Field(min_length=1)]
-    limit: Annotated[int, Field(gt=0, le=MOST_DOCS)] | None = None
+    limit: Annotated[int, Field(gt=0, le=MOST_DOCS, strict=True)] | None = None
     rtol: Annotated[float, Field(ge=0, lt=1)] | None = None
 
 
@@ -129,10 +129,7 @@ def read_thresholds(path: Path, docs: int | None = None) -> list[ScoreThreshold]
     try:
         content = _File.model_validate(tree)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        key = ".".join(map(str, first["loc"]))
-        message = describe_wrong_value(first["msg"], first["input"])
-        raise ConfigError(f"{key}: {message}" if key else message, where=str(path), hint=_HINT) from None
+        raise ConfigError(describe_first(error), where=str(path), hint=_HINT) from None
     rtol = DEFAULT_RTOL if content.rtol is None else content.rtol
     return [
         _make_threshold(task.name, metric, rtol, docs or content.limit)

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 from meta_eval.base.hashing import hash_json
 from meta_eval.base.inputs import format_json
-from meta_eval.pack.records.log_entries import parse_log, read_log_lines
+from meta_eval.pack.records.log_entries import HINT, advising, parse_log, read_log_lines
 from meta_eval.pack.records.log_format import choose_by_model
 from meta_eval.sockets import (
     SURE,
+    FoundLog,
     LogEntry,
     LoggedTask,
     LogRecord,
@@ -82,9 +84,11 @@ class PromptfooFormat(RecordFormat):
     def detect(self, place: Place) -> float:
         return SURE if find_logs(place, is_promptfoo_results) else 0
 
+    @advising()
     def open_run(self, place: Place, run: str | None, names: Sequence[str]) -> Record:  # noqa: ARG002
         return _make_record(place, choose_by_model(_read_providers(place), run, place.name))
 
+    @advising()
     def open_runs(self, place: Place) -> Sequence[Record]:
         found = _read_providers(place)
         if len({one.model for one in found}) > 1:
@@ -128,7 +132,7 @@ def _read_providers(place: Place) -> list[_Provider]:
             provider.rates = _read_rates(summary, provider)
         found += providers.values()
     if not found:
-        raise SourceError("holds no result of promptfoo", where=place.name)
+        raise SourceError("holds no result of promptfoo", where=place.name, hint=HINT)
     return found
 
 
@@ -203,25 +207,27 @@ def _make_record(place: Place, provider: _Provider) -> LogRecord:
     prompts: dict[str, list[LogEntry]] = {}
     for row in provider.rows:
         prompts.setdefault(_label_prompt(row), []).append(row)
-    tasks = []
-    for number, (label, rows) in enumerate(prompts.items(), 1):
-        name = "promptfoo" if len(prompts) == 1 else f"promptfoo_prompt_{number}"
-        tasks.append(
-            LoggedTask(
-                name=name,
-                answers=_read_answers(rows),
-                harness="promptfoo",
-                model=provider.model,
-                time=provider.time,
-                file=provider.file,
-                generation=provider.generation,
-                scores={"pass": provider.rates[label]} if label in provider.rates else {},
-                grader=_describe_grader(rows),
-                settings=provider.settings,
-                grader_settings=provider.grader_settings,
-            )
+
+    def read(name: str, label: str) -> LoggedTask:
+        rows = prompts[label]
+        return LoggedTask(
+            name=name,
+            answers=_read_answers(rows),
+            harness="promptfoo",
+            model=provider.model,
+            time=provider.time,
+            file=provider.file,
+            generation=provider.generation,
+            scores={"pass": provider.rates[label]} if label in provider.rates else {},
+            grader=_describe_grader(rows),
+            settings=provider.settings,
+            grader_settings=provider.grader_settings,
         )
-    return LogRecord(place.name, tasks)
+
+    names = (f"promptfoo_prompt_{number}" if len(prompts) > 1 else "promptfoo" for number in range(1, len(prompts) + 1))
+    return LogRecord(
+        place.name, [FoundLog(name, partial(read, name, label)) for name, label in zip(names, prompts, strict=True)]
+    )
 
 
 def _label_prompt(row: LogEntry) -> str:

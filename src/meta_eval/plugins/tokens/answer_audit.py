@@ -14,7 +14,8 @@ token has the largest regret, and such an answer one that does not fit (`AUDIT_U
 and those of a cluster of docs, count once.
 
 *Different*: the whole interval is beyond the limit. *Same*: the whole interval is within it, and a noise was measured.
-Without a noise the limit is larger, and nothing is *same*.
+Without a noise the limit is larger, and nothing is *same*. A noise above that larger limit may be of other weights:
+nothing is *same* by it, and *different* is beyond the larger limit, too.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ _RESAMPLES = 400
 LENGTHS = (16, 64, 256)
 
 
-Key = TypeVar("Key", int, str)
+_Key = TypeVar("_Key", int, str)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,10 +197,10 @@ def _judge(docs: Sequence[ScoredDoc], noise: Sequence[ScoredDoc]) -> GroupVerdic
 
 
 def _measure_groups(
-    docs: Sequence[ScoredDoc], find_key: Callable[[ScoredDoc], Key], write: Callable[[Key], str]
+    docs: Sequence[ScoredDoc], find_key: Callable[[ScoredDoc], _Key], write: Callable[[_Key], str]
 ) -> tuple[AnswerFigures, ...]:
     """The figures of the docs of each key, in order; none for a single key."""
-    groups: dict[Key, list[ScoredDoc]] = {}
+    groups: dict[_Key, list[ScoredDoc]] = {}
     for doc in docs:
         groups.setdefault(find_key(doc), []).append(doc)
     if len(groups) < 2:
@@ -238,15 +239,17 @@ def _decide(figures: AnswerFigures, noise: AnswerFigures | None, limit: float) -
         says = "the depth is {}" if noise is None else "the depth is {} beside the noise"
     if figures.docs < AUDIT_MIN_DOCS or interval is None:
         return "undecided", f"too few answers: {figures.docs}, and at least {AUDIT_MIN_DOCS} are needed"
-    lower, upper = interval.lower, interval.upper
     most = AUDIT_MOST_REGRET if figures.is_greedy else 0.5 if noise is None else 1.0
-    written = " to ".join(_write_bound(min(max(bound, -most), most)) for bound in (lower, upper))
+    written = " to ".join(_write_bound(min(max(bound, -most), most)) for bound in (interval.lower, interval.upper))
     between = f"{says.format(written)} ({FIDELITY_LEVEL_TEXT} interval)"
-    if lower > limit or upper < -limit:
+    doubt = _doubt_noise(noise, is_greedy=figures.is_greedy)
+    # A noise that measures nothing makes nothing different, either.
+    unmeasured = find_common_length(None, is_greedy=figures.is_greedy)
+    if _is_beyond(interval, limit) and (doubt is None or _is_beyond(figures.interval, unmeasured)):
         return "different", f"{between}, beyond the limit of {limit:.3g}"
-    if noise is None:
-        return "undecided", f"{between}, and no noise was measured: name a table of the same weights with --noise"
-    if -limit < lower and upper < limit:
+    if doubt is not None:
+        return "undecided", f"{between}, and {doubt}"
+    if -limit < interval.lower and interval.upper < limit:
         return "same", f"{between}, within the limit of {limit:.3g}"
     if figures.unseen >= limit > figures.score.value:
         answers = count_for_unseen(limit / AUDIT_UNFIT_REGRET, FIDELITY_ALPHA)
@@ -256,6 +259,25 @@ def _decide(figures: AnswerFigures, noise: AnswerFigures | None, limit: float) -
             f"answers and {tokens:,} tokens are needed"
         )
     return "undecided", f"{between}, and the limit of {limit:.3g} lies between"
+
+
+def _is_beyond(interval: Interval | None, limit: float) -> bool:
+    return interval is not None and (interval.lower > limit or interval.upper < -limit)
+
+
+def _doubt_noise(noise: AnswerFigures | None, *, is_greedy: bool) -> str | None:
+    """Why nothing is the same by this noise; None if something may be."""
+    if noise is None:
+        return "no noise was measured: name a table of the same weights with --noise"
+    most = find_common_length(None, is_greedy=is_greedy)
+    if abs(noise.score.value) > most:
+        return (
+            f"the noise of {_write_bound(noise.score.value)} is above any of the same weights ({most:g}), so its table "
+            "may be of other weights: name a table of the same weights with --noise"
+        )
+    if noise.docs < AUDIT_MIN_DOCS:
+        return f"too few answers have a noise: {noise.docs}, and at least {AUDIT_MIN_DOCS} are needed"
+    return None
 
 
 def _bound_unseen(docs: Sequence[ScoredDoc]) -> float:

@@ -11,7 +11,7 @@ from meta_eval.base.apart import apart
 from meta_eval.base.errors import documented
 from meta_eval.base.logs import Progress, display_logs
 from meta_eval.plugins.tokens.options import AuditOptions, FidelityOptions
-from meta_eval.sockets import ConfigError
+from meta_eval.sockets import ConfigError, UserError
 
 if TYPE_CHECKING:
     from meta_eval.judge.gate import Gate
@@ -133,7 +133,7 @@ def fidelity_report(
 
 @documented
 def perplexity_report(log: Path | str, *, baseline: Path | str | None = None) -> PerplexityReport:
-    """Report an output of llama-perplexity, and compare it with a baseline's. See docs/plugins/tokens/perplexity.md.
+    """Report an output of llama-perplexity, and compare it with a baseline's. See docs/plugins/tokens/same_model.md.
 
     ::
 
@@ -191,23 +191,30 @@ def audit(
     from meta_eval.base.pack_names import join_names
     from meta_eval.judge.token_table import find_table, read_tokens
     from meta_eval.pack.prompt_lengths import find_tokenizer
-    from meta_eval.plugins.tokens.audit_build import build_audit_report
+    from meta_eval.plugins.tokens.audit_build import build_audit_report, check_noise
     from meta_eval.plugins.tokens.audit_report import name_place
     from meta_eval.plugins.tokens.endpoint_answers import score_endpoint_answers
 
     chosen = (options or AuditOptions()).updated(**keywords)
     noise = None if chosen.noise is None else find_table(Path(chosen.noise))
-    if noise is not None:
-        read_tokens(noise)  # refuses it before anything is asked
+    header = None if noise is None else read_tokens(noise).header
     fidelity_options = FidelityOptions(
         pack=chosen.pack, overrides=chosen.overrides, tasks=chosen.tasks, edited=chosen.edited, docs=chosen.docs,
         top_k=chosen.top_k, ask=chosen.ask, probe=False, output=chosen.output, same_deployment=chosen.same_deployment,
+        baseline=noise,
     )  # fmt: skip
     with display_logs(progress):
         folder, settings = _find_pack(config, fidelity_options)
+        if noise is not None and header is not None:
+            check_noise(noise, header, folder)
         if chosen.output is not None:
             settings = settings.model_copy(update={"output_path": str(chosen.output)})
         scored = score_endpoint_answers([Path(file) for file in answers], folder, settings, fidelity_options)
+        if noise is not None and noise.resolve() == scored.table.resolve():
+            raise UserError(
+                "is the table of the answers that are audited, which are always as far off as themselves",
+                where=str(noise), hint="Name the table of answers of your own copy with --noise",
+            )  # fmt: skip
         return build_audit_report(
             scored.table, scored.facts, endpoint=scored.endpoint, noise=noise,
             tokenizer=find_tokenizer(settings.tokenizer_of(settings.model_name)),

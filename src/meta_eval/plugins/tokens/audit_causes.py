@@ -208,7 +208,7 @@ def _is_rare(avoided: int, repeated: int) -> bool:
 def _list_sampling(fitted: Interval | None) -> Iterator[tuple[Group, str]]:
     """Sampling, unless the lowest temperature fits."""
     if fitted is None:
-        yield causes.SAMPLED, causes.SAMPLING
+        yield causes.SAMPLED, causes.OTHER_SAMPLING
     elif fitted.upper > TEMPERATURES[0]:
         between = f"{fitted.lower:g}" if fitted.lower == fitted.upper else f"{fitted.lower:g} to {fitted.upper:g}"
         yield causes.SAMPLED, f"sampled at a temperature of about {between}, and 0 was asked for"

@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 from meta_eval.plugins.tokens.thresholds import AUDIT_FIT, AUDIT_STRAY, FIDELITY_LEVEL
 from meta_eval.stats.ratio import mean_of_tokens
 
-Numbers = NDArray[np.float64]
+_Numbers = NDArray[np.float64]
 
 _TEMPERATURES = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2, 1.5, 2.0)
 _NOISES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8, 1.1, 1.5, 2.0)
 GREEDY = (*(("sampling", t) for t in _TEMPERATURES), *(("weights", s) for s in _NOISES))
-SAMPLED = (
+_SAMPLED = (
     *(("temperature", t) for t in _TEMPERATURES),
     *(("top_k", float(k)) for k in (1, 2, 3, 5, 8, 10, 15, 20, 30, 40, 50)),
     *(("top_p", p) for p in (0.3, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98)),
@@ -49,14 +49,14 @@ class Fit:
     value: float
     """A temperature, a setting or a scale of noise; of a mixture the share of the others."""
 
-    likelihoods: Numbers
+    likelihoods: _Numbers
     """Per doc: the mean log-likelihood of a token, nats."""
 
 
 def measure_fits(
-    scale: Callable[[float], Numbers], own: NDArray[np.int64], logprobs: Numbers, temperature: float
-) -> Numbers:
-    """The mean log-likelihood of an answer's tokens under each of `GREEDY`, or of `SAMPLED`, nats; NaN if unknown.
+    scale: Callable[[float], _Numbers], own: NDArray[np.int64], logprobs: _Numbers, temperature: float
+) -> _Numbers:
+    """The mean log-likelihood of an answer's tokens under each of `GREEDY`, or of `_SAMPLED`, nats; NaN if unknown.
 
     Args:
         scale: Gives for a temperature the n x (k + 1) log-probabilities of the k likeliest tokens and of all others.
@@ -67,7 +67,7 @@ def measure_fits(
     rows = np.arange(len(own))
     stray = AUDIT_STRAY * np.exp(logprobs)
     means = []
-    for cause, value in SAMPLED if temperature else GREEDY:
+    for cause, value in _SAMPLED if temperature else GREEDY:
         if cause == "weights":
             chance = _perturb(scale(1.0), own, value)
         elif cause in ("sampling", "temperature"):
@@ -78,7 +78,7 @@ def measure_fits(
     return np.array(means)
 
 
-def _truncate(chances: Numbers, setting: str, value: float) -> Numbers:
+def _truncate(chances: _Numbers, setting: str, value: float) -> _Numbers:
     """What a setting leaves of each place, with the sum 1. Of the others a part may be left."""
     left = chances.copy()
     if setting == "top_k":
@@ -93,11 +93,11 @@ def _truncate(chances: Numbers, setting: str, value: float) -> Numbers:
         least = value * chances[:, 0]
         left[chances < least[:, None]] = 0.0
         left[:, -1] = np.where(chances[:, -2] < least, 0.0, chances[:, -1])
-    done: Numbers = left / left.sum(axis=1, keepdims=True)
+    done: _Numbers = left / left.sum(axis=1, keepdims=True)
     return done
 
 
-def _perturb(logs: Numbers, own: NDArray[np.int64], noise: float) -> Numbers:
+def _perturb(logs: _Numbers, own: NDArray[np.int64], noise: float) -> _Numbers:
     """The probability that each token's logit is the largest after Gaussian noise. All others count as one logit, at
     most that of the k-th."""
     from scipy.special import log_ndtr
@@ -107,11 +107,11 @@ def _perturb(logs: Numbers, own: NDArray[np.int64], noise: float) -> Numbers:
     logs = np.column_stack([logs[:, :-1], logs[:, -2:].min(axis=1)])
     below = log_ndtr((logs[rows, own][:, None] - logs)[:, :, None] / noise + nodes)
     below[rows, own] = 0.0
-    chance: Numbers = np.exp(below.sum(axis=1)) @ weights / weights.sum()
+    chance: _Numbers = np.exp(below.sum(axis=1)) @ weights / weights.sum()
     return chance
 
 
-def rank_fits(fits: Sequence[Numbers], tokens: Numbers, *, is_greedy: bool) -> list[Fit]:
+def rank_fits(fits: Sequence[_Numbers], tokens: _Numbers, *, is_greedy: bool) -> list[Fit]:
     """The best value of each cause, the likeliest cause first.
 
     Args:
@@ -121,8 +121,8 @@ def rank_fits(fits: Sequence[Numbers], tokens: Numbers, *, is_greedy: bool) -> l
     """
     table = np.array(fits)
     totals = tokens @ table
-    best: dict[str, tuple[float, float, Numbers]] = {}
-    for at, (cause, value) in enumerate(GREEDY if is_greedy else SAMPLED):
+    best: dict[str, tuple[float, float, _Numbers]] = {}
+    for at, (cause, value) in enumerate(GREEDY if is_greedy else _SAMPLED):
         if np.isfinite(totals[at]) and (cause not in best or totals[at] > best[cause][0]):
             best[cause] = (float(totals[at]), value, table[:, at])
     if is_greedy:
@@ -131,7 +131,7 @@ def rank_fits(fits: Sequence[Numbers], tokens: Numbers, *, is_greedy: bool) -> l
     return [Fit(cause, value, likelihoods) for cause, (_, value, likelihoods) in ranked]
 
 
-def _mix(table: Numbers, tokens: Numbers) -> Iterator[tuple[float, float, Numbers]]:
+def _mix(table: _Numbers, tokens: _Numbers) -> Iterator[tuple[float, float, _Numbers]]:
     """Mixtures of answers at the lowest temperature and at each other one: total, share and likelihoods."""
     own = table[:, 0] * tokens
     for at, (cause, _) in enumerate(GREEDY):
@@ -142,7 +142,7 @@ def _mix(table: Numbers, tokens: Numbers) -> Iterator[tuple[float, float, Number
                 yield float(mixed.sum()), share, mixed / tokens
 
 
-def is_better(a: Fit, b: Fit, tokens: Numbers) -> bool:
+def is_better(a: Fit, b: Fit, tokens: _Numbers) -> bool:
     """Whether a fits better than b: the interval of their difference over docs, at `FIDELITY_LEVEL`, is above 0, and
     sampling fits by at least `AUDIT_FIT` better than other weights."""
     better = mean_of_tokens((a.likelihoods - b.likelihoods) * tokens, tokens, None)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any, ClassVar
 
-from meta_eval.base.plain_data import HIDDEN, make_plain
+from meta_eval.base.plain_data import NOT_WRITTEN, make_plain
 from meta_eval.judge.decide import SAMENESS_CODES, Sameness
 from meta_eval.plugins.tokens.answer_audit import AnswerFigures, GroupVerdict, find_outcome
 from meta_eval.plugins.tokens.answer_scores import TEMPERATURES
@@ -25,7 +25,7 @@ from meta_eval.reports.text import format_count
 from meta_eval.sockets import Column, Document, Item, Listing, Row, Section, Table, plural
 from meta_eval.stats import Interval
 
-SCHEMA_VERSION = 1
+_SCHEMA_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class AuditReport:
     exit_follows_decision: bool = False
     """Whether the exit code follows the outcome."""
 
-    answers: str = field(default="", metadata=HIDDEN)
+    answers: str = field(default="", metadata=NOT_WRITTEN)
     """Where the answers are from: their file, or the record."""
 
     json_also: ClassVar = ("outcome", "summary", "exit_code")
@@ -99,7 +99,7 @@ class AuditReport:
 
     def to_json(self) -> dict[str, Any]:
         """The whole as plain JSON data; shares from 0 to 1, nats a token."""
-        return {"schema_version": SCHEMA_VERSION, "document_type": "audit", **make_plain(self)}
+        return {"schema_version": _SCHEMA_VERSION, "document_type": "audit", **make_plain(self)}
 
 
 def make_audit_document(report: AuditReport) -> Document:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import typer
 
-from meta_eval.base.outputs import check_outputs
 from meta_eval.base.sigterm import interrupt_on_sigterm
 from meta_eval.cli import options
 from meta_eval.cli.steps import Log
@@ -37,13 +36,11 @@ def audit(
     """
     from meta_eval.ask.pipeline import Interrupted
     from meta_eval.plugins.tokens import api
-    from meta_eval.reports.views import choose_views
+    from meta_eval.reports.views import check_views, choose_views
 
     views = choose_views("audit", view, {"html": html, "markdown": markdown})
     places = (chosen.pack, chosen.noise)
-    check_outputs(
-        (path for path, _ in views), (*(answers or ()), *(None if place is None else Path(place) for place in places))
-    )
+    check_views(views, (*(answers or ()), *(None if place is None else Path(place) for place in places)))
     try:
         with Log("asking"), interrupt_on_sigterm():
             report = api.audit(answers or (), config, options=chosen)

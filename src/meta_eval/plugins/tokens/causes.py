@@ -32,7 +32,7 @@ LOGITS = "scaled logits: a temperature, or another scale of the logits"
 NORMS = "another normalisation, such as its epsilon"
 CHAT = "a chat model under prompts for a base model"
 OTHER = "another model"
-SAMPLING = "sampled where greedy answers were asked for"
+OTHER_SAMPLING = "sampled where greedy answers were asked for"
 TEMPERATURE = "another temperature or top_p than was asked for"
 PENALTY = "a penalty of repetition, frequency or presence"
 MIXTURE = "another model or prompt for a part of the requests"
@@ -62,13 +62,12 @@ class Group:
     """What to look at, one sentence without a full stop."""
 
 
-MORE_BOS = Group(TWO_BOS, "two BOS", (TWO_BOS,), "it is what the baseline is behind a prompt with two BOS", SAME_IDS)
+MORE_BOS = Group(TWO_BOS, "two BOS", (TWO_BOS,), "equals the baseline behind two BOS", SAME_IDS)
 PROMPT = Group(
     "another prompt, or not all of it",
     "prompt",
     (TEMPLATE, BOS, TRUNCATION, WINDOW),
-    "it is what the baseline is behind another prompt, or is repaired without a turn; or behind a single token it is "
-    "the same",
+    "equals the baseline behind another prompt, or without a turn; or is the same behind a single token",
     f"{SAME_IDS}. Look for a context that is shorter than the pack's max_model_len, for truncate_prompt_tokens, and "
     "for sliding_window of its config.json",
 )
@@ -76,7 +75,7 @@ ATTENTION = Group(
     "attention weighs other tokens",
     "attention",
     (POSITIONS, ROPE, SCALE, QUERIES, NORMS),
-    "behind a single token, where attention has one key, it is the same, and farther on it is not",
+    "is the same behind a single token, where attention has one key, but not farther on",
     "Compare rope_parameters (rope_theta, rope_scaling) of its config.json with the model's, and run it with queries "
     "and keys that are not quantised",
 )
@@ -84,7 +83,7 @@ WEIGHTS = Group(
     "weights, or what is computed with them",
     "weights",
     (QUANTISED, DAMAGE, FUNCTION, LOGITS, NORMS, DTYPE, CACHE, CHAT),
-    "it is off behind a single token, too",
+    "is off behind a single token too",
     "Run both in one dtype: bfloat16 beside float32 looks like this, and only an A/A pair of one dtype tells. Compare "
     "its config.json and the checksums of its weights with the model's, load them on one device, and run it with its "
     "KV cache (kv_cache_dtype) in bfloat16",
@@ -92,9 +91,9 @@ WEIGHTS = Group(
 
 # Groups that only answers show.
 SAMPLED = Group(
-    SAMPLING,
+    OTHER_SAMPLING,
     "sampling",
-    (SAMPLING,),
+    (OTHER_SAMPLING,),
     "a temperature above 0 fits the answers",
     "Send temperature 0 in every request, and ask a doc twice: greedy answers are the same",
 )
@@ -198,7 +197,7 @@ FAULTS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class FoundCause:
     """What the tokens show, and possible causes."""
 
     groups: tuple[str, ...]
@@ -224,7 +223,7 @@ class Finding:
         return " or: ".join(groups)
 
 
-def make_finding(evidence: str, *groups: Group, todo: str | None = None) -> Finding:
+def make_finding(evidence: str, *groups: Group, todo: str | None = None) -> FoundCause:
     """Make a finding of a group, or of several groups that the requests cannot separate.
 
     Args:
@@ -234,4 +233,4 @@ def make_finding(evidence: str, *groups: Group, todo: str | None = None) -> Find
     """
     causes = dict.fromkeys(cause for group in groups for cause in group.causes)
     todos = dict.fromkeys(group.todo for group in groups)
-    return Finding(tuple(group.name for group in groups), tuple(causes), evidence, todo or ". ".join(todos))
+    return FoundCause(tuple(group.name for group in groups), tuple(causes), evidence, todo or ". ".join(todos))

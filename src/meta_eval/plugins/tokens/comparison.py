@@ -10,7 +10,8 @@ Both are means over docs, weighted by tokens up to twice the median, so that no 
 model from itself is not 0: it is the noise (`meta_eval.plugins.tokens.yardstick`). With a measured noise the ratio to
 it decides, by its 99 % interval over docs on a log scale (`meta_eval.stats.ratio`):
 
-- **same**: the interval is below `FIDELITY_SAME_TIMES`, there are `FIDELITY_MIN_TOKENS`, and no task is different.
+- **same**: the interval is below `FIDELITY_SAME_TIMES`, there are `FIDELITY_MIN_TOKENS`, and no task is different. The
+  noise, overall and of each task, is not above `FIDELITY_NOISE_SEEN`.
 - **different**: the interval is above `FIDELITY_DIFFERENT_TIMES`, overall or for a task (Holm over the tasks), and the
   noise covers how the copy was measured.
 - **undecided**: neither.
@@ -318,6 +319,7 @@ def _is_same(paired: Paired, yardstick: Yardstick, min_docs: int) -> bool:
         and paired.noise is not None
         and paired.noise.docs >= min_docs
         and times.upper < FIDELITY_SAME_TIMES
+        and paired.noise.value <= FIDELITY_NOISE_SEEN
     )
 
 
@@ -329,12 +331,26 @@ def _overall(
         return "different", tuple(_describe_excess(paired, yardstick) for paired in different)
     if pooled.docs < min_docs:
         return "undecided", (f"too few docs: {pooled.docs}, and at least {min_docs} are needed",)
+    for paired in (pooled, *tasks):
+        if paired.outcome == "undecided" and paired.noise is not None and _is_strange(paired.noise, min_docs):
+            whose = f"{paired.name}: " if paired.name else ""
+            reason = (
+                f"{whose}the noise of {paired.noise.value:.3g} nats a token is above any noise seen "
+                f"({FIDELITY_NOISE_SEEN:g}), so its table may be of other weights. Name a table of the "
+                "baseline's weights with --noise, or a limit of your own with --margin"
+            )
+            return "undecided", (reason,)
     if pooled.outcome == "same":
         return "same", ()
     if pooled.tokens < FIDELITY_MIN_TOKENS:
         reason = f"too few tokens: {pooled.tokens}, and at least {FIDELITY_MIN_TOKENS} are needed to be the same"
         return "undecided", (reason,)
     return "undecided", (_describe_doubt(pooled, yardstick, min_docs),)
+
+
+def _is_strange(noise: Mean, min_docs: int) -> bool:
+    """Whether a noise is above any that was seen: its table may be of other weights, and nothing is the same by it."""
+    return noise.docs >= min_docs and noise.value > FIDELITY_NOISE_SEEN
 
 
 def _describe_excess(paired: Paired, yardstick: Yardstick) -> str:

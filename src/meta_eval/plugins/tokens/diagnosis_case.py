@@ -9,7 +9,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from meta_eval.plugins.tokens.causes import Finding
+from meta_eval.plugins.tokens.causes import FoundCause
 from meta_eval.plugins.tokens.comparison import TableComparison
 from meta_eval.plugins.tokens.perturbations import ALONE
 from meta_eval.plugins.tokens.probe_table import Probed, Probes
@@ -18,8 +18,8 @@ from meta_eval.plugins.tokens.thresholds import FIDELITY_LEVEL, MIN_PROBED_DOCS
 from meta_eval.plugins.tokens.token_columns import Columns
 from meta_eval.stats.ratio import Mean
 
-Floats = NDArray[np.float64]
-Doc = tuple[str, int]
+Distances = NDArray[np.float64]
+_Doc = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,11 +28,11 @@ class ProbedPair:
     nats."""
 
     prompt_tokens: int
-    baseline: Floats
-    candidate: Floats
+    baseline: Distances
+    candidate: Distances
 
     @property
-    def difference(self) -> Floats:
+    def difference(self) -> Distances:
         """n."""
         return self.baseline - self.candidate
 
@@ -84,7 +84,7 @@ def _is_same_request(probe: Probed, other: Probed) -> bool:
     return probe.request_sha256 == other.request_sha256 and np.array_equal(probe.token_ids, other.token_ids)
 
 
-def collect_logprobs(table: Columns, docs: Container[Doc]) -> dict[Doc, Floats]:
+def collect_logprobs(table: Columns, docs: Container[_Doc]) -> dict[_Doc, Distances]:
     """The log-probabilities of some answers of a table."""
     return {
         (answer.task, answer.doc): table.logprobs[table.row == row].astype(float)
@@ -158,7 +158,7 @@ class Precedence(IntEnum):
 class Signature:
     """A trace of groups of causes."""
 
-    check: Callable[[Case], Finding | None]
+    check: Callable[[Case], FoundCause | None]
     """Gives the finding if the trace is present, else None."""
 
     precedence: Precedence = Precedence.DIFFERENCE

@@ -174,7 +174,7 @@ def _read_facts(request: Request, settings: Mapping[str, Any], answer: Answer) -
     )  # fmt: skip
 
 
-FOLDER = "audit"
+_FOLDER = "audit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +232,7 @@ def score_endpoint_answers(
         return read[0]
 
     name = files[0].stem if files else "recorded"
-    folder = Path(FOLDER) / name
+    folder = Path(_FOLDER) / name
     measured = score_recorded_answers(pack, settings, options, Source(folder, read_endpoint))
     if measured.tables is None or measured.tables.texts is None:
         raise UserError("hold no text to score", where="ANSWERS", hint="Audit answers that were generated")

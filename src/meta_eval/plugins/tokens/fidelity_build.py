@@ -291,10 +291,8 @@ def read_fidelity_reports(
 
     Args:
         places: Folders, or files, beside which nothing is looked for.
-        manifest_sha256: Hash of the pack's manifest. Tables of other packs are left out with a note; None takes all.
-
-    Raises:
-        UserError: A table cannot be read.
+        manifest_sha256: Hash of the pack's manifest. Tables of other packs are left out with a note, and None takes
+            all. Those that cannot be read are left out, too.
     """
     from meta_eval.judge.token_table import find_choices_path, read_choices, read_tokens, read_whole_tables
     from meta_eval.plugins.tokens.token_columns import make_columns
@@ -302,8 +300,12 @@ def read_fidelity_reports(
 
     facts, notes = [], []
     for table in (table for place in places if place.is_dir() for table in read_whole_tables(place / "fidelity")):
-        tokens = read_tokens(table) if table.exists() else None
-        other, choices = read_choices(find_choices_path(table)) if find_choices_path(table).exists() else (None, [])
+        try:
+            tokens = read_tokens(table) if table.exists() else None
+            other, choices = read_choices(find_choices_path(table)) if find_choices_path(table).exists() else (None, [])
+        except UserError as error:
+            notes.append(f"{error.where or table} is left out: {error.what}. Make it again, or move it away")
+            continue
         header = other if tokens is None else tokens.header
         assert header is not None  # noqa: S101 (one of both is there)
         if manifest_sha256 is not None and header.manifest_sha256 != manifest_sha256:

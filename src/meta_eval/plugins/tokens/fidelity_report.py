@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from meta_eval.base.plain_data import HIDDEN, make_plain
+from meta_eval.base.plain_data import NOT_WRITTEN, make_plain
 from meta_eval.judge.alarm_kinds import Alarm
 from meta_eval.judge.decide import SAMENESS_CODES
 from meta_eval.plugins.tokens import fidelity_tables
@@ -14,18 +14,18 @@ from meta_eval.plugins.tokens import fidelity_text as write
 from meta_eval.plugins.tokens.fidelity_figures import draw_distance_plot, make_survival
 from meta_eval.plugins.tokens.fidelity_tables import Change
 from meta_eval.plugins.tokens.thresholds import FIDELITY_LEVEL_TEXT
-from meta_eval.reports.document import Fact, Figure, RunProvenance, Verdict
+from meta_eval.reports.document import BUT_PAGES, Fact, Figure, RunProvenance, Verdict
 from meta_eval.reports.text import format_count
 from meta_eval.sockets import Document, Item, Listing, Section
 
 if TYPE_CHECKING:
     from meta_eval.judge.decide import Sameness
-    from meta_eval.plugins.tokens.causes import Finding
+    from meta_eval.plugins.tokens.causes import FoundCause
     from meta_eval.plugins.tokens.comparison import TableComparison
     from meta_eval.plugins.tokens.token_figures import ChoiceFigures, Figures
     from meta_eval.sockets import Table
 
-SCHEMA_VERSION = 3
+_SCHEMA_VERSION = 3
 
 # Where templates and styles of its figures are.
 _PACKAGE = "meta_eval.plugins.tokens"
@@ -99,7 +99,7 @@ class FidelityReport:
     is_noise: bool = False
     """Whether this table is itself the second one of its baseline, so that it shows the noise."""
 
-    baseline_figures: tuple[Figures, ...] = field(default=(), metadata=HIDDEN)
+    baseline_figures: tuple[Figures, ...] = field(default=(), metadata=NOT_WRITTEN)
     """The same of the baseline; empty without a baseline."""
 
     comparison: TableComparison | None = None
@@ -108,19 +108,19 @@ class FidelityReport:
     choice_comparison: TableComparison | None = None
     """The comparison of the choices; None without a baseline's."""
 
-    finding: Finding | None = None
+    finding: FoundCause | None = None
     """What sets the copy apart; None for nothing."""
 
-    answers: tuple[AnswerTokens, ...] = field(default=(), metadata=HIDDEN)
+    answers: tuple[AnswerTokens, ...] = field(default=(), metadata=NOT_WRITTEN)
     """Some answers token by token, the farthest first."""
 
-    changes: tuple[Change, ...] = field(default=(), metadata=HIDDEN)
+    changes: tuple[Change, ...] = field(default=(), metadata=NOT_WRITTEN)
     """Some positions whose likeliest token changed."""
 
     notes: tuple[str, ...] = ()
     """What must be known of the tables."""
 
-    tokenizer: bool = field(default=True, metadata=HIDDEN)
+    tokenizer: bool = field(default=True, metadata=NOT_WRITTEN)
     """Whether texts could be shown."""
 
     exit_follows_decision: bool = False
@@ -167,7 +167,7 @@ class FidelityReport:
 
     def to_json(self) -> dict[str, Any]:
         """The whole as plain JSON data, without the texts of answers; shares from 0 to 1, nats."""
-        return {"schema_version": SCHEMA_VERSION, "document_type": "fidelity", **make_plain(self)}
+        return {"schema_version": _SCHEMA_VERSION, "document_type": "fidelity", **make_plain(self)}
 
 
 def _runs(report: FidelityReport) -> Iterator[RunProvenance]:
@@ -223,7 +223,7 @@ def _sections(report: FidelityReport) -> Iterator[Section]:
         comparison = replace(
             comparison, title="How far the two measurements are apart", rows=rows, legend=write.OF_NOISE
         )
-    shown = replace(comparison, views=("json", "markdown", "terminal"))
+    shown = replace(comparison, views=BUT_PAGES)
     yield Section("comparison", comparison.title, "Distance", (Figure("plot", drawn), shown, *_divergence(report)))
     figures = fidelity_tables.make_figure_table(report.figures)
     yield Section("figures", figures.title, "Likelihood", (figures, *_about_figures(report)))

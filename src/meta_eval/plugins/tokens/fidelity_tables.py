@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 _LONG = ("html", "markdown")
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 def _figure(
-    key: str, heading: str, figure: Callable[[T], Estimate], legend: str = "", short: str = "", *, share: bool = False
-) -> Column[T]:
+    key: str, heading: str, figure: Callable[[_T], Estimate], legend: str = "", short: str = "", *, share: bool = False
+) -> Column[_T]:
     """The column of a figure that has an interval."""
     bounds = write.format_share_interval if share else write.format_nats_interval
 
-    def detail(subject: T) -> str | None:
+    def detail(subject: _T) -> str | None:
         interval = figure(subject).interval
         return bounds(interval) if interval else None
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from meta_eval.base.outputs import check_outputs
 from meta_eval.base.sigterm import interrupt_on_sigterm
 from meta_eval.cli import options
 from meta_eval.cli.console import make_result_console, warn
 from meta_eval.cli.steps import Log
+from meta_eval.pack.manifest import read_manifest
 from meta_eval.plugins.tokens.options import FidelityOptions
 from meta_eval.sockets import ConfigError, err, plural, print_result, write_document
 
@@ -66,7 +65,7 @@ def fidelity(
     from meta_eval.ask.pipeline import Interrupted
     from meta_eval.plugins.tokens import api
     from meta_eval.plugins.tokens.yardstick import find_first_table
-    from meta_eval.reports.views import TextView, choose_views
+    from meta_eval.reports.views import TextView, check_views, choose_views
 
     part, named = chosen.shard, None if chosen.baseline is None else Path(chosen.baseline)
     if not chosen.ask and part[1] > 1:
@@ -80,7 +79,7 @@ def fidelity(
             where=output_option,
             hint="Run all shards, then this command without --shard",
         )
-    if chosen.pack is not None and Path(chosen.pack).is_file():
+    if chosen.pack is not None and (log := Path(chosen.pack)).exists() and not log.is_dir():
         if any(value is not None for value in (margin, gate, noise)) or _asks_anything(chosen):
             raise ConfigError(
                 "is a file, so nothing is asked or decided: of the options only --baseline, --json and those of views "
@@ -90,7 +89,9 @@ def fidelity(
         return
     fidelity_gate = _read_fidelity_gate(margin, gate, noise, named)
     views = choose_views("fidelity", view, {"html": html, "markdown": markdown})
-    check_outputs((path for path, _ in views), (None if chosen.pack is None else Path(chosen.pack), named, noise, gate))
+    check_views(views, (None if chosen.pack is None else Path(chosen.pack), named, noise, gate))
+    if chosen.pack is not None:
+        read_manifest(Path(chosen.pack))  # before what it is compared with
     baseline, second = (None if place is None else _find_baseline(place) for place in (named, noise))
     try:
         with Log("asking"), interrupt_on_sigterm():
@@ -101,7 +102,7 @@ def fidelity(
     _tell(measured)
     if measured.tables is None:
         if as_json:
-            print_result(json.dumps(_object(measured)))
+            print_result(_object(measured))
         raise typer.Exit(1 if measured.failed else 0)
     table = measured.tables.texts or _texts_of(measured.tables.choices)
     if baseline is not None and baseline.resolve() == table.resolve():
@@ -116,7 +117,7 @@ def fidelity(
     write_document(document, views)
     TextView().show(document, make_result_console(as_json=as_json))
     if as_json:
-        print_result(json.dumps({**_object(measured), "report": document.to_json()}, allow_nan=False))
+        print_result({**_object(measured), "report": document.to_json()})
     raise typer.Exit(1 if measured.failed else report.exit_code)
 
 
@@ -134,15 +135,15 @@ def _report_logs(chosen: FidelityOptions, views: list[tuple[Path, View]], *, as_
         UserError: A log cannot be read, or they are not of the same chunks.
     """
     from meta_eval.plugins.tokens import api
-    from meta_eval.reports.views import TextView
+    from meta_eval.reports.views import TextView, check_views
 
     log, baseline = Path(chosen.pack or ""), None if chosen.baseline is None else Path(chosen.baseline)
-    check_outputs((path for path, _ in views), (log, baseline))
+    check_views(views, (log, baseline))
     document = api.perplexity_report(log, baseline=baseline).document()
     write_document(document, views)
     TextView().show(document, make_result_console(as_json=as_json))
     if as_json:
-        print_result(json.dumps({"report": document.to_json()}, allow_nan=False))
+        print_result({"report": document.to_json()})
 
 
 def _read_fidelity_gate(

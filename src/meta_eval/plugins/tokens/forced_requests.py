@@ -19,7 +19,7 @@ from meta_eval.ask.answer_files import Answers
 from meta_eval.ask.canary import spread_docs
 from meta_eval.ask.client import describe_refusal, find_refusals
 from meta_eval.ask.recorded_answers import Recordings
-from meta_eval.ask.request import Key, choose_docs
+from meta_eval.ask.request import RequestKey, choose_docs
 from meta_eval.ask.request_kinds import encode_requests
 from meta_eval.harness.evaluator import Evaluator
 from meta_eval.plugins.tokens.perturbations import PROMPTS, make_perturbations
@@ -123,7 +123,7 @@ class ToForce:
 
 
 # Number of docs that get all probes.
-SHORT = 16
+_SHORT = 16
 
 
 # By task, numbers of docs.
@@ -145,7 +145,7 @@ class ProbeRequests:
         keys = [_key(request, name) for request in self._requests for name in PROMPTS]
         return not keys or any(key in answers.by_key or key in answers.failed for key in keys)
 
-    def build_requests(self, encoder: Encoder, answered: Container[Key] = ()) -> Iterator[Request]:
+    def build_requests(self, encoder: Encoder, answered: Container[RequestKey] = ()) -> Iterator[Request]:
         """Build the probes without an answer.
 
         Args:
@@ -180,7 +180,7 @@ def _probe(request: Request, name: str) -> Request:
     return replace(request, id=f"{request.id}/{name}", settings={"probe": name})
 
 
-def _key(request: Request, name: str) -> Key:
+def _key(request: Request, name: str) -> RequestKey:
     return _probe(request, name).key
 
 
@@ -198,6 +198,6 @@ def choose_probed_docs(lengths: Mapping[str, Mapping[int, int]]) -> Docs:
     orders = [[(task, doc) for doc in sorted(docs, key=lambda doc: (docs[doc], doc))] for task, docs in lengths.items()]
     in_turn = [doc for row in itertools.zip_longest(*orders) for doc in row if doc is not None]
     numbers_by_task: dict[str, list[int]] = {}
-    for task, doc in in_turn[:SHORT]:
+    for task, doc in in_turn[:_SHORT]:
         numbers_by_task.setdefault(task, []).append(doc)
     return {task: sorted(numbers) for task, numbers in numbers_by_task.items()}

@@ -42,7 +42,7 @@ class FidelityOptions(TaskOptions):
 
     probe: bool = option(
         True, bool, "--probe/--no-probe",
-        "Ask a few docs again to find the cause of a difference. At most 136 prefills.",
+        "Ask a few docs again to find the cause of a difference. At most 112 prefills.",
     )  # fmt: skip
     """Ask a few docs again with changed prompts, to find the cause of a difference. Only the first shard does it."""
 

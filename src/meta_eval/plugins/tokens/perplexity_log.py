@@ -121,7 +121,9 @@ def read_perplexity_log(path: Path) -> PerplexityLog:
     try:
         content = read_regular(path)
     except (OSError, ValueError) as error:
-        raise UserError(f"cannot be read: {describe_error(error)}", where=str(path)) from None
+        is_gone = isinstance(error, FileNotFoundError)
+        hint = None if is_gone else "Save what llama-perplexity printed in a file, and name that"
+        raise UserError(f"cannot be read: {describe_error(error)}", where=str(path), hint=hint) from None
     if b"\0" in content:
         hint = "Save it as UTF-8" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "Name the text that was printed"
         raise UserError("is no text in UTF-8", where=str(path), hint=hint)
@@ -180,8 +182,12 @@ def _read_table(path: Path, text: str, rows: Sequence[tuple[str, ...]]) -> Perpl
     _check_order(path, numbers)
     means = _read_numbers(path, perplexities, are_perplexities=True)
     shares = _read_numbers(path, same) / 100
-    if not ((shares >= 0) & (shares <= 1)).all():
-        raise UserError("has a share of same likeliest tokens that is no percentage", where=str(path))
+    wrong = np.flatnonzero(~((shares >= 0) & (shares <= 1)))
+    if len(wrong):
+        raise UserError(
+            f"chunk {wrong[0] + 1} has a share of same likeliest tokens of {same[wrong[0]]} %", where=str(path),
+            hint="It is from 0 to 100 %: save the run again",
+        )  # fmt: skip
     return replace(
         _make_log(path, text, means, _FINAL_OF_TABLE.search(text)),
         base_logprob=-_each(means - _read_numbers(path, ratios)),

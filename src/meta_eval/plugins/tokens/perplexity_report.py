@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from meta_eval.plugins.tokens.perplexity_log import PerplexityLog
     from meta_eval.stats.ratio import Mean
 
-SCHEMA_VERSION = 1
+_SCHEMA_VERSION = 1
 
-LIMITS = (
+_LIMITS = (
     "Nothing is decided: a log has no distance of each token, which decides whether two models are the same, and the "
     "likelihood of a text is not the score of a task"
 )
@@ -68,15 +68,15 @@ class PerplexityReport:
         advice = "" if self.comparison else "Name the baseline's log with --baseline."
         return Document(
             "fidelity", self.title, None, self.summary,
-            Verdict("Not decided", reasons=(self.summary.rstrip("."), LIMITS), advice=advice),
-            tuple(self._sections()), tuple(self._runs()), (), (*self.notes, LIMITS), 0, self, heading="Perplexity",
+            Verdict("Not decided", reasons=(self.summary.rstrip("."), _LIMITS), advice=advice),
+            tuple(self._sections()), tuple(self._runs()), (), (*self.notes, _LIMITS), 0, self, heading="Perplexity",
         )  # fmt: skip
 
     def to_json(self) -> dict[str, Any]:
         """The whole as plain JSON data; nats, and shares from 0 to 1."""
         compared = self.comparison
         return {
-            "schema_version": SCHEMA_VERSION,
+            "schema_version": _SCHEMA_VERSION,
             "document_type": "fidelity",
             "source": "llama-perplexity",
             "summary": self.summary,

@@ -14,8 +14,8 @@ from __future__ import annotations
 import numpy as np
 
 from meta_eval.plugins.tokens import causes
-from meta_eval.plugins.tokens.causes import Finding, make_finding
-from meta_eval.plugins.tokens.diagnosis_case import Case, Floats, Precedence, ProbePair, Signature
+from meta_eval.plugins.tokens.causes import FoundCause, make_finding
+from meta_eval.plugins.tokens.diagnosis_case import Case, Distances, Precedence, ProbePair, Signature
 from meta_eval.plugins.tokens.perturbations import (
     BARE,
     NO_BOS,
@@ -46,7 +46,7 @@ _PICTURES = {
 _REPAIRS = {BARE: (causes.PROMPT, "the outermost turn left out")}
 
 
-def match_mistake(case: Case) -> Finding | None:
+def match_mistake(case: Case) -> FoundCause | None:
     """Find the prompt mistake that explains the copy's answers."""
     if case.probing is None:
         return None
@@ -77,7 +77,7 @@ def _measure_left(probes: ProbePair, name: str) -> float | None:
     return sum(left) / sum(distances) if nearer >= MIN_NEARER else None
 
 
-def find_context_error(case: Case) -> Finding | None:
+def find_context_error(case: Case) -> FoundCause | None:
     """Find an error of attention or prompt: the copy is different, but the same after a single token."""
     pairs, limit = case.probes.without_prompts, MAX_WITHOUT_CONTEXT * case.mean_distance
     first = float(np.mean([abs(pair.difference[0]) for pair in pairs]))
@@ -109,13 +109,13 @@ def find_context_error(case: Case) -> Finding | None:
     )  # fmt: skip
 
 
-def locate_error(case: Case) -> Finding:
+def locate_error(case: Case) -> FoundCause:
     """Report an error of weights, or of what is computed with them: the copy is different without any context."""
     evidence = f"off by {case.mean_distance:.2g} nats, also behind a single token"
     return make_finding(f"{evidence}: it lies in the weights, or in what is computed with them", causes.WEIGHTS)
 
 
-def _mean_size(values: Floats) -> float:
+def _mean_size(values: Distances) -> float:
     """The mean absolute value; 0 without values."""
     return float(np.abs(values).mean()) if len(values) else 0.0
 

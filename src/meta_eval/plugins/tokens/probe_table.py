@@ -8,12 +8,12 @@ from itertools import chain
 from pathlib import Path
 
 from meta_eval.judge.token_table import (
-    BATCH,
     PROBES,
+    ROWS_AT_ONCE,
     Floats,
     Header,
     Ints,
-    Schema,
+    TableSchema,
     check_logprobs,
     make_damage_error,
     path_beside,
@@ -56,7 +56,7 @@ class Probed:
     """n: log-probabilities of the likeliest tokens at their places, nats."""
 
 
-_SCHEMA: Schema = {
+_SCHEMA: TableSchema = {
     "task": "string", "doc": "int64", "probe": "string", "request_sha256": "string", "prompt_tokens": "int32",
     "token_ids": "int32*", "logprobs": "float32*", "top_logprobs": "float32*",
 }  # fmt: skip
@@ -88,7 +88,7 @@ def read_probes(table: Path) -> Probes:
         return {}
     read_header(path, _SCHEMA)
     probes = {}
-    for row in chain.from_iterable(read_batches(path, _SCHEMA, BATCH)):
+    for row in chain.from_iterable(read_batches(path, _SCHEMA, ROWS_AT_ONCE)):
         probe = Probed(**row)
         with locating(f"{path}, {probe.task}/{probe.doc}"):
             if not len(probe.token_ids) == len(probe.logprobs) == len(probe.top_logprobs) > 0:

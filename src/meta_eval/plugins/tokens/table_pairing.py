@@ -66,6 +66,22 @@ def check_same_tokenizer(baseline: Path, tokenizer_sha256: str, model: str) -> N
         )
 
 
+def check_common_docs(first: Tokens, second: Tokens) -> set[tuple[str, int]]:
+    """The docs, by task and number, that two tables have in common.
+
+    Raises:
+        PairingError: There are none.
+    """
+    keys, others = ({(answer.task, answer.doc) for answer in table} for table in (first, second))
+    if not keys & others:
+        raise PairingError(
+            f"has no doc in common with {first.path}",
+            where=str(second.path),
+            hint="Run both with the same pack, --tasks and --docs",
+        )
+    return keys & others
+
+
 def pair_tables(baseline: Tokens, candidate: Tokens) -> Pair:
     """Pair two tables.
 
@@ -79,14 +95,8 @@ def pair_tables(baseline: Tokens, candidate: Tokens) -> Pair:
             f"its tokens come from a different tokenizer than those of {baseline.path}", where=where,
             hint=_SAME_FILE,
         )  # fmt: skip
+    keys = check_common_docs(baseline, candidate)
     first, second = ({(answer.task, answer.doc): answer for answer in table} for table in (baseline, candidate))
-    keys = first.keys() & second.keys()
-    if not keys:
-        raise PairingError(
-            f"has no doc in common with {baseline.path}",
-            where=where,
-            hint="Run both with the same pack, --tasks and --docs",
-        )
     baseline_answers, candidate_answers = (
         sort_by_doc([answer for key, answer in table.items() if key in keys]) for table in (first, second)
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from meta_eval.plugins.tokens import causes
-from meta_eval.plugins.tokens.causes import Finding, make_finding
+from meta_eval.plugins.tokens.causes import FoundCause, make_finding
 from meta_eval.plugins.tokens.diagnosis_case import Case, Precedence, Signature
 from meta_eval.plugins.tokens.thresholds import (
     EARLY_POSITIONS,
@@ -18,7 +18,7 @@ from meta_eval.plugins.tokens.thresholds import (
 )
 
 
-def find_touched_tasks(case: Case) -> Finding | None:
+def find_touched_tasks(case: Case) -> FoundCause | None:
     """Some tasks are bit-identical, and in the others no doc is: their prompts differ in kind."""
     sums, counts = case.table.sums(case.distance)
     same: list[str] = []
@@ -67,20 +67,20 @@ def describe_opening(case: Case) -> str | None:
     )
 
 
-def find_opening(case: Case) -> Finding | None:
+def find_opening(case: Case) -> FoundCause | None:
     """Find differences at the start of answers, for a copy without probes."""
     evidence = describe_opening(case)
     groups = (causes.PROMPT, causes.ATTENTION)
     return make_finding(evidence, *groups, todo=causes.SAME_IDS) if evidence else None
 
 
-def find_probed_opening(case: Case) -> Finding | None:
+def find_probed_opening(case: Case) -> FoundCause | None:
     """Find differences at the start of answers that no other number of BOS explains."""
     evidence = describe_opening(case)
     return make_finding(evidence, causes.PROMPT, causes.WEIGHTS) if evidence else None
 
 
-def find_late_error(case: Case) -> Finding | None:
+def find_late_error(case: Case) -> FoundCause | None:
     """Early positions differ only by rounding, late positions a lot."""
     early, late = (
         case.mean(where) for where in (case.table.position < EARLY_POSITIONS, case.table.position >= LATE_POSITIONS)
@@ -96,7 +96,7 @@ def find_late_error(case: Case) -> Finding | None:
     )  # fmt: skip
 
 
-def find_gross_error(case: Case) -> Finding | None:
+def find_gross_error(case: Case) -> FoundCause | None:
     """Differences are large from early positions on, throughout the answers."""
     is_later = case.table.at >= OPENING_TOKENS
     early = case.mean((case.table.position < EARLY_POSITIONS) & is_later) or case.mean(is_later)
@@ -106,7 +106,7 @@ def find_gross_error(case: Case) -> Finding | None:
     return make_finding(everywhere, causes.WEIGHTS, causes.ATTENTION)
 
 
-def describe_spread(case: Case) -> Finding:
+def describe_spread(case: Case) -> FoundCause:
     """Nothing stands out. The finding names causes with such a spread, and rounding."""
     groups = [causes.WEIGHTS, causes.MORE_BOS, causes.ATTENTION]
     is_opening = case.table.at < OPENING_TOKENS

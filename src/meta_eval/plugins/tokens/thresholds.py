@@ -6,14 +6,14 @@ from meta_eval.base.thresholds import percent
 
 # The token check: a copy is the same below the first, and different above the second of these multiples of the noise.
 # On a real model the noise of one kernel or dtype is at most 1.24 times that of another, and eight-bit weights are from
-# 1.37 times as far on (docs/plugins/tokens/fidelity_method.md).
+# 1.37 times as far on (docs/method/same_model.md).
 FIDELITY_SAME_TIMES = 1.25
 FIDELITY_DIFFERENT_TIMES = 2.0
 # Each side of an interval has 0.5 %, so "different" and "the same" are wrong equally rarely.
 FIDELITY_LEVEL = 0.99
 FIDELITY_LEVEL_TEXT = percent(FIDELITY_LEVEL)
 # Nats per token beyond any noise seen: the same weights under other kernels, dtypes and engines gave at most 0.061, for
-# human text (docs/plugins/tokens/fidelity_method.md). Without a measured noise only a larger distance is different.
+# human text (docs/method/same_model.md). Without a measured noise only a larger distance is different.
 FIDELITY_NOISE_SEEN = 0.1
 # The least noise in nats per token: servers write log-probabilities with four decimals. A smaller distance is none.
 FIDELITY_NOISE_FLOOR = 1e-4
@@ -121,7 +121,7 @@ ENDPOINT_CUT_BEFORE = 4
 
 # Outputs of llama-perplexity. Blocks of consecutive chunks, and the least number of chunks of a block. On public logs
 # the differences of neighbouring chunks correlate by up to 0.66, and those of chunks eight apart rarely by above 0.2
-# (docs/plugins/tokens/perplexity.md has the coverage).
+# (docs/method/same_model.md has the coverage).
 PERPLEXITY_BLOCKS = 10
 PERPLEXITY_BLOCK = 8
 # With fewer blocks Student's t says nothing, and with fewer chunks the interval is somewhat too narrow.

@@ -1,6 +1,6 @@
 """The figures of a table: how likely the recorded answers are under a model. Shares from 0 to 1, natural logarithms.
 
-Intervals are over docs, not tokens (`meta_eval.stats.ratio`). docs/plugins/tokens/fidelity_method.md
+Intervals are over docs, not tokens (`meta_eval.stats.ratio`). docs/plugins/tokens/same_model.md
 says what the figures are worth without a baseline.
 """
 
@@ -23,7 +23,7 @@ from meta_eval.stats.ratio import mean_of_tokens
 
 # Quantiles of margins; and thresholds, in nats, for the share of tokens with a larger margin.
 QUANTILES = (0.5, 0.9, 0.99, 0.999)
-THRESHOLDS = (0.1, 0.5, 1.0, 2.0, 5.0)
+_THRESHOLDS = (0.1, 0.5, 1.0, 2.0, 5.0)
 
 # Number of worst docs to name.
 WORST = 5
@@ -129,7 +129,7 @@ def _figures(table: Columns, task: str | None, kinds: Sequence[tuple[str, NDArra
         margins=Margins(
             _figure(table, table.margins, where),
             {share: float(np.quantile(margins, share)) for share in QUANTILES},
-            {limit: float((margins > limit).mean()) for limit in THRESHOLDS},
+            {limit: float((margins > limit).mean()) for limit in _THRESHOLDS},
         ),
         greedy=_share([float(misses[at] == 0) for at in answer_rows], [table.answers[at] for at in answer_rows]),
         divergence=measure_divergence(*_first_misses(table, where, answer_rows)),

@@ -25,6 +25,7 @@ from meta_eval.ask.served import counting_saved
 from meta_eval.base.hashing import hash_file
 from meta_eval.base.inputs import expand_home
 from meta_eval.base.logs import report_progress
+from meta_eval.base.outputs import make_folder
 from meta_eval.harness.answer import AnswersError
 from meta_eval.judge.token_table import read_whole_tables
 from meta_eval.pack.backends.registry import backend_of
@@ -38,7 +39,7 @@ from meta_eval.plugins.tokens.yardstick import AGAIN
 from meta_eval.sockets import Answer, Client, ConfigError, Manifest, Request, RunSettings, log, read_manifest
 
 # Folder of answers and tables in the output folder.
-FOLDER = "fidelity"
+_FOLDER = "fidelity"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class Source:
     """Reads them, from the pack and its manifest."""
 
 
-_RECORDED = Source(Path(FOLDER), Recordings)
+_RECORDED = Source(Path(_FOLDER), Recordings)
 
 
 @dataclass(slots=True)
@@ -218,8 +219,8 @@ def _of_files(
             f"{what}, and a table holds one", where="--answers", hint="Give the answers of one model, each file once"
         )
     journal = Journal(output, models[0], {"files": [hash_file(file) for file in files]})
-    output.mkdir(parents=True, exist_ok=True)
+    make_folder(output)
     path = output / f"{journal.stem}.parquet"
     probing = ProbeRequests(pending.of_docs(choose_probed_docs(pending.lengths)))
-    tables = write_tables(path, pending, answers, probing, model=models[0], settings_sha256=journal.key)
+    tables = write_tables(path, pending, answers, probing, model=models[0], settings_sha256=journal.key, files=files)
     return FidelityResult(pack, files, tables, before=tables.answers)

@@ -13,6 +13,7 @@ import numpy as np
 from meta_eval.ask.answer_files import Answers
 from meta_eval.ask.client import TOO_LONG
 from meta_eval.base.hashing import hash_file
+from meta_eval.base.pack_names import join_names
 from meta_eval.judge.token_table import Choices, Forced, Header, find_choices_path, write_choices, write_tokens
 from meta_eval.pack.manifest import MANIFEST
 from meta_eval.pack.prompt_lengths import find_tokenizer_file
@@ -57,6 +58,7 @@ def write_tables(
     settings_sha256: str,
     tokenizer: str | None = None,
     measured: Mapping[str, str] | None = None,
+    files: Sequence[Path] = (),
 ) -> Tables:
     """Write the tables in the order of the pack; a table without rows is not written.
 
@@ -69,6 +71,7 @@ def write_tables(
         settings_sha256: The hash of all settings that affect answers.
         tokenizer: The model with its tokenizer; None for its own.
         measured: Settings of the engine that change rounding; None if they are not known.
+        files: The files of answers that the user named, for messages. Without them: that of the run beside the table.
 
     Raises:
         UserError: Nothing is answered.
@@ -80,10 +83,16 @@ def write_tables(
         reasons = ", ".join(
             f"{count:,} {why}" for why, count in sum(map(Counter, left_out.values()), Counter()).items()
         )
-        raise UserError(
-            f"none of these docs has an answer ({reasons})", where=str(path.with_suffix(".jsonl")),
-            hint="This file says what failed. Rerun to ask again; with --no-ask nothing is asked",
-        )  # fmt: skip
+        where, hint = (
+            join_names([str(file) for file in files], 3),
+            "Name answers to the requests of `meta-eval export --force`",
+        )
+        if not files and answers.failed:
+            failed = next(iter(answers.failed.values()))
+            where, hint = failed.where, "This line says why. Rerun to ask again, without --no-ask"
+        elif not files:
+            where, hint = str(path.parent), "Rerun without --no-ask, which asks nothing"
+        raise UserError(f"none of these docs has an answer ({reasons})", where=where, hint=hint)
     header = Header(
         model=model,
         engine=", ".join(sorted({answer.engine for answer in used if answer.engine})),

@@ -130,7 +130,8 @@ def _check_line(line: str) -> None:
     if name in _OURS:
         raise ConfigError(f"{line!r} is already set by the scripts", where="--sbatch")
     if holds_secret(line):
-        raise ConfigError("this is a credential, and others can read the scripts", where="--sbatch")
+        hint = "Leave it out: jobs inherit the environment"
+        raise ConfigError("this is a credential, and others can read the scripts", where="--sbatch", hint=hint)
 
 
 SCRIPTS = ("answer.sbatch", "grade.sbatch", "submit.sh")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from pathlib import Path
 
@@ -40,9 +39,7 @@ def slurm(
     err.print(f"wrote {', '.join(SCRIPTS)} in {submit.parent}; paste this to submit them:", soft_wrap=True)
     command = shlex.join(["bash", str(submit)])
     print_result(
-        json.dumps({"command": command, "scripts": [str(submit.parent / name) for name in SCRIPTS]})
-        if as_json
-        else command
+        {"command": command, "scripts": [str(submit.parent / name) for name in SCRIPTS]} if as_json else command
     )
     page = Path(settings.output_path).expanduser() / "report.html"
     err.print(f"then: squeue shows the jobs, and the last of them writes {page}", soft_wrap=True)

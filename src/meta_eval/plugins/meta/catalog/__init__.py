@@ -17,7 +17,7 @@ from meta_eval.pack.templates.spec import Variant
 from meta_eval.plugins.meta.catalog import dataset_names
 from meta_eval.plugins.meta.catalog.dataset_names import Identity
 
-Averaging = Literal["macro", "micro", "mean of four"]
+_Averaging = Literal["macro", "micro", "mean of four"]
 Percent = Annotated[float, Field(ge=0, le=100)]
 
 
@@ -34,7 +34,7 @@ class _Measured(CatalogFact):
     metric: str
     """The metric as in the source, without averaging: ``acc``, ``acc_char``, ``em``, ``f1``, ``pass@1``, …"""
 
-    averaging: Averaging | None = None
+    averaging: _Averaging | None = None
     """``macro`` over subtasks, ``micro`` over docs, ``mean of four`` of IFEval's accuracies, or None."""
 
     shots: str | None = None
@@ -76,7 +76,7 @@ class Reproduction(CatalogFact):
     model: str
     subset: str | None
     value: Percent
-    averaging: Averaging | Literal["mean of two"] | None = None
+    averaging: _Averaging | Literal["mean of two"] | None = None
     source: str = Field(min_length=1)
     note: str | None = None
 

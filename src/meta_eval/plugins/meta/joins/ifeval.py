@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from meta_eval.plugins.meta.joins.join import KnownDifference, Original, RowJoin
+from meta_eval.base.display import quoted
+from meta_eval.base.errors import suggest_name
+from meta_eval.plugins.meta.joins.join import COPY, KnownDifference, Original, RowJoin
 from meta_eval.sockets import DataError, parse_json
 
 if TYPE_CHECKING:
@@ -18,19 +21,109 @@ class _IFEval(RowJoin):
         return read_dialog_prompt(row)
 
     def bring(self, original: Mapping[str, Any]) -> dict[str, Any]:
-        ids, kwargs = original.get("instruction_id_list"), original.get("kwargs")
-        if not isinstance(original.get("key"), int) or not isinstance(ids, list) or not isinstance(kwargs, list):
-            raise DataError("should hold key (int), instruction_id_list and kwargs (lists)")
+        key, ids, kwargs = original.get("key"), original.get("instruction_id_list"), original.get("kwargs")
+        if type(key) is not int or not -(1 << 63) <= key < 1 << 63:
+            raise DataError(f"key is {quoted(key)} and should be a whole number of 64 bits", hint=COPY)
+        if not isinstance(ids, list) or not isinstance(kwargs, list):
+            raise DataError(f"key {key} should hold instruction_id_list and kwargs (lists)", hint=COPY)
         if not ids or len(ids) != len(kwargs):
-            raise DataError(f"has {len(ids)} instructions and {len(kwargs)} kwargs")
+            raise DataError(f"key {key} has {len(ids)} instructions and {len(kwargs)} kwargs", hint=COPY)
         # google/IFEval fills every missing keyword with null. Without the nulls the object equals the original file's.
-        sparse = [{name: value for name, value in (item or {}).items() if value is not None} for item in kwargs]
+        sparse = [_drop_nulls(item) if isinstance(item, dict | None) else item for item in kwargs]
+        for instruction, arguments in zip(ids, sparse, strict=True):
+            _check_instruction(key, instruction, arguments)
         return {
-            "key": original["key"],
+            "key": key,
             "original_prompt": original["prompt"],
             "instruction_id_list": ids,
             "kwargs": [json.dumps(item, ensure_ascii=False, sort_keys=True) for item in sparse],
         }
+
+
+def _drop_nulls(arguments: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Without nulls, and whole numbers as such: a table that held nulls may have made 5.0 of 5."""
+    given = {name: value for name, value in (arguments or {}).items() if value is not None}
+    return {name: int(v) if isinstance(v, float) and v.is_integer() else v for name, v in given.items()}
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and value >= 1
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _is_pattern(value: object) -> bool:
+    try:
+        return _is_text(value) and bool(re.compile(str(value)))
+    except (re.error, OverflowError, RecursionError):
+        return False
+
+
+# What an argument must be, and in words. The checkers draw at random what is empty, negative or not there.
+_Argument = tuple[Callable[[Any], bool], str]
+_COUNT: _Argument = _is_count, "a whole number from 1"
+_TEXT: _Argument = _is_text, "a text"
+_PATTERN: _Argument = _is_pattern, "a text that is a regular expression"
+_PATTERNS: _Argument = (
+    lambda value: isinstance(value, list) and bool(value) and all(map(_is_pattern, value)),
+    "a list of texts, each a regular expression",
+)
+_RELATION: _Argument = lambda value: value in ("less than", "at least"), "'less than' or 'at least'"
+_LETTER: _Argument = lambda value: isinstance(value, str) and len(value) == 1, "a text of one character"
+LANGUAGES = "en es pt ar hi fr ru de ja it bn uk th ur ta te bg ko pl he fa vi ne sw kn mr gu pa ml fi"
+_LANGUAGE: _Argument = lambda value: value in LANGUAGES.split(), f"one of {LANGUAGES}"
+
+# Each instruction that lm-eval checks, with the arguments that its checker takes. A test compares them with lm-eval.
+INSTRUCTIONS: Mapping[str, Mapping[str, _Argument]] = {
+    "change_case:capital_word_frequency": {"capital_frequency": _COUNT, "capital_relation": _RELATION},
+    "change_case:english_capital": {},
+    "change_case:english_lowercase": {},
+    "combination:repeat_prompt": {"prompt_to_repeat": _TEXT},
+    "combination:two_responses": {},
+    "detectable_content:number_placeholders": {"num_placeholders": _COUNT},
+    "detectable_content:postscript": {"postscript_marker": _PATTERN},
+    "detectable_format:constrained_response": {},
+    "detectable_format:json_format": {},
+    "detectable_format:multiple_sections": {"section_spliter": _PATTERN, "num_sections": _COUNT},
+    "detectable_format:number_bullet_lists": {"num_bullets": _COUNT},
+    "detectable_format:number_highlighted_sections": {"num_highlights": _COUNT},
+    "detectable_format:title": {},
+    "keywords:existence": {"keywords": _PATTERNS},
+    "keywords:forbidden_words": {"forbidden_words": _PATTERNS},
+    "keywords:frequency": {"keyword": _PATTERN, "frequency": _COUNT, "relation": _RELATION},
+    "keywords:letter_frequency": {"letter": _LETTER, "let_frequency": _COUNT, "let_relation": _RELATION},
+    "language:response_language": {"language": _LANGUAGE},
+    "length_constraints:nth_paragraph_first_word": {
+        "num_paragraphs": _COUNT, "nth_paragraph": _COUNT, "first_word": _TEXT,
+    },
+    "length_constraints:number_paragraphs": {"num_paragraphs": _COUNT},
+    "length_constraints:number_sentences": {"num_sentences": _COUNT, "relation": _RELATION},
+    "length_constraints:number_words": {"num_words": _COUNT, "relation": _RELATION},
+    "punctuation:no_comma": {},
+    "startend:end_checker": {"end_phrase": _TEXT},
+    "startend:quotation": {},
+}  # fmt: skip
+
+
+def _check_instruction(key: int, instruction: object, arguments: object) -> None:
+    """Refuse an instruction that lm-eval's checkers cannot check as it is: its answers would count as wrong.
+
+    Raises:
+        DataError: It is unknown, or has other arguments than its checker takes.
+    """
+    known = INSTRUCTIONS.get(instruction) if isinstance(instruction, str) else None
+    if known is None:
+        near = suggest_name(str(instruction), INSTRUCTIONS)
+        raise DataError(f"key {key} has an instruction that no one can check, {quoted(instruction)}{near}", hint=COPY)
+    if not isinstance(arguments, dict):
+        raise DataError(f"key {key}: kwargs of {instruction} are {quoted(arguments)} and no object", hint=COPY)
+    for name in (*known, *sorted(arguments.keys() - known.keys())):
+        fits, words = known.get(name, (lambda _: False, "left out"))
+        if not fits(arguments.get(name)):
+            held = quoted(arguments[name]) if name in arguments else "missing"
+            raise DataError(f"key {key}: {name} of {instruction} is {held} and should be {words}", hint=COPY)
 
 
 def read_dialog_prompt(row: SourceRow) -> str:

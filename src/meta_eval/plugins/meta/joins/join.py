@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from meta_eval.base.display import quoted
 from meta_eval.base.errors import JoinError
 from meta_eval.base.hashing import hash_text
 from meta_eval.base.inputs import describe_error
+from meta_eval.base.pack_names import join_names
 from meta_eval.harness.families import list_families
 from meta_eval.plugins.meta.joins.text_matching import Matching, match_known, match_one_to_one, match_shown
 from meta_eval.sockets import DataError, locating
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from meta_eval.plugins.meta.source.rows import RowPlace, SourceRow
 
 _T = TypeVar("_T")
+
+COPY = "Name the original dataset, or a copy with the same columns, one row per line"
 
 
 class Original(BaseModel):
@@ -88,6 +92,9 @@ class Joined:
 
     rows: list[SourceRow]
     """The rows that matched, in the order of the evals dataset."""
+
+    origins: tuple[tuple[int, str], ...] = ()
+    """Of each row, its number in the evals dataset and the place of its original; empty where all share one."""
 
     normalised: tuple[str, ...] = ()
     """Question hashes of rows that matched only after normalisation."""
@@ -192,12 +199,10 @@ class RowJoin(Join):
         if matching.problems and (not allow_unmatched or len(matching.problems) == len(rows)):
             raise _join_error(self.copies, matching, rows, left, right, place, originals.dataset_id, allow_unmatched)
         hashes = [str(row["input_question_hash"]) for row in rows]
+        pairs = [(index, pair) for index, pair in enumerate(matching.pairs) if pair is not None]
         return Joined(
-            [
-                {**rows[index], **bring(originals.rows[pair], f"{source}, row {pair}")}
-                for index, pair in enumerate(matching.pairs)
-                if pair is not None
-            ],
+            [{**rows[index], **bring(originals.rows[pair], f"{source}, row {pair}")} for index, pair in pairs],
+            tuple((index, f"{source}, row {pair}") for index, pair in pairs),
             tuple(hashes[index] for index in matching.normalised),
             tuple(hashes[index] for index in matching.shown),
             tuple(
@@ -211,7 +216,7 @@ class RowJoin(Join):
     def _key(self, original: Mapping[str, Any]) -> str:
         text = next((original[column] for column in self.key_columns if original.get(column) is not None), None)
         if not isinstance(text, str):
-            raise DataError(f"should hold {' or '.join(self.key_columns)} (a string)")
+            raise _lacking(original, self.key_columns, " or ", "a string")
         return text
 
 
@@ -262,7 +267,7 @@ def _guarded(read: Callable[[SourceRow], _T], row: Mapping[str, Any], where: str
         raise DataError(
             f"does not have the format that this join reads ({type(error).__name__}: {describe_error(error)})",
             where=where,
-            hint="Name the original dataset, or a copy with the same columns",
+            hint=COPY,
         ) from None
 
 
@@ -272,7 +277,13 @@ def need_texts(original: Mapping[str, Any], columns: Sequence[str]) -> None:
     """
     missing = [column for column in columns if not isinstance(original.get(column), str) or not original[column]]
     if missing:
-        raise DataError(f"should hold {', '.join(missing)} (a non-empty string)")
+        raise _lacking(original, missing, ", ", "a non-empty string")
+
+
+def _lacking(original: Mapping[str, Any], columns: Sequence[str], between: str, kind: str) -> DataError:
+    held = [f"{name} is {quoted(original[name])}" for name in columns if name in original]
+    found = ", ".join(held) or f"its columns are {join_names(list(original), 12)}"
+    return DataError(f"should hold {between.join(columns)} ({kind}); {found}", hint=COPY)
 
 
 def _last_request(row: SourceRow) -> str:

@@ -39,7 +39,7 @@ _SHARD = re.compile(r"-(?P<index>\d{5})-of-(?P<count>\d{5})(?:-[0-9a-f]{16})?(?=
 _METRICS = "metrics_details"  # the file of the metrics config is named like a details file: Details_metrics_details_…
 _METRICS_CONFIG = "__metrics"
 _SPLITS = ("train", "test", "validation", "valid", "val", "dev")
-MAX_BYTES = 2**20
+MAX_CARD_BYTES = 2**20
 _LONGEST = 500  # characters of a name or of a path in a card
 # Limit of comparisons between the patterns of a card and file names; they take a second or two.
 _MOST_MATCHES = 500_000

@@ -68,7 +68,9 @@ def _read_card(repository: Repository) -> str | None:
     if cards.CARD not in repository.names:
         return None
     try:
-        return read_regular(repository.fetch_file(cards.CARD).path, limit=cards.MAX_BYTES).decode("utf-8", "replace")
+        return read_regular(repository.fetch_file(cards.CARD).path, limit=cards.MAX_CARD_BYTES).decode(
+            "utf-8", "replace"
+        )
     except OSError as error:
         raise SourceError(
             f"{cards.CARD} cannot be read: {describe_error(error)}", where=repository.dataset_id

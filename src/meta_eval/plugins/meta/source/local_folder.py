@@ -8,7 +8,7 @@ README keeps the revision. Computing it reads all data files once.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from meta_eval.plugins.meta.source.dataset import EvalsDataset, OriginalDataset
 from meta_eval.sockets import SourceError, locating, read_regular
 
 _MOST_FILES = 100_000
+_HINT = "Name a .parquet, .jsonl or .json file, or a folder of them"
 
 
 def open_evals_dataset(folder: str, *, identity: Identity) -> EvalsDataset:
@@ -36,6 +37,8 @@ def open_evals_dataset(folder: str, *, identity: Identity) -> EvalsDataset:
         SourceError: It is not a folder, cannot be read, or has no subset.
     """
     root = expand_home(folder)
+    if root.exists() and not root.is_dir():
+        raise explain_unreadable(folder, where="evals_dataset")
     with locating(folder):
         names = _names(root)
         card = _card(root, names)
@@ -44,6 +47,8 @@ def open_evals_dataset(folder: str, *, identity: Identity) -> EvalsDataset:
     metrics = tuple(name for name in cards.find_metrics(card, names) if name in present)
     complete = tuple(sorted(subset for subset, entry in table.items() if present.issuperset(entry.files)))
     if not complete:
+        for entry in table.values():
+            _Files({}, folder).get(next(name for name in entry.files if name not in present))
         raise explain_unreadable(folder, where="evals_dataset")
     if identity == NOBODY:
         identity = merge_identities(entry.config for entry in table.values())
@@ -53,6 +58,15 @@ def open_evals_dataset(folder: str, *, identity: Identity) -> EvalsDataset:
         by_name = _hash(root, sorted({*metrics, *(name for subset in complete for name in table[subset].files)}))
     files = _Files(by_name, folder)
     return EvalsDataset("folder", folder, _revision(files), identity, complete, table, files.get, warnings, metrics)
+
+
+def lists_subsets(root: Path, names: Sequence[str]) -> bool:
+    """Whether the card of a folder with these files lists subsets, wherever their own files are.
+
+    Raises:
+        SourceError: The card cannot be read, or is ambiguous.
+    """
+    return bool(cards.find_subsets(_card(root, names), names)[0])
 
 
 def open_original(folder_or_file: str) -> OriginalDataset:
@@ -66,11 +80,13 @@ def open_original(folder_or_file: str) -> OriginalDataset:
         if root.is_file():
             files = _Files(_hash(root.parent, [root.name]), folder_or_file)
             return OriginalDataset(folder_or_file, _revision(files), lambda _split: (root.name,), files.get)
+        if root.exists() and not root.is_dir():
+            raise SourceError("is neither a regular file nor a folder", hint=_HINT)
         names = _names(root)
         text = _card(root, names)
         files = _Files(_hash(root, [name for name in names if cards.is_data_file(name)]), folder_or_file)
         if not files.by_name:
-            raise SourceError("holds no data file", hint="Use .parquet, .jsonl or .json files")
+            raise SourceError("holds no data file", hint=_HINT)
     return OriginalDataset(
         folder_or_file,
         _revision(files),
@@ -99,13 +115,11 @@ class _Files:
 def _names(root: Path) -> tuple[str, ...]:
     """All files below a folder, sorted. Hidden folders, where downloads keep metadata, are skipped."""
     if not root.is_dir():
-        if root.exists():
-            raise explain_unreadable(str(root), where="evals_dataset")
         raise SourceError("there is no such folder", hint="Name a folder, or a dataset id on the hub")
     names: list[str] = []
 
     def refuse(error: OSError) -> None:
-        raise _unreadable(error) from error
+        raise _unreadable(error, root) from error
 
     for folder, subfolders, files in os.walk(root, onerror=refuse):
         subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
@@ -119,9 +133,9 @@ def _card(root: Path, names: Iterable[str]) -> str | None:
     if cards.CARD not in names:
         return None
     try:
-        return read_regular(root / cards.CARD, limit=cards.MAX_BYTES).decode("utf-8", "replace")
+        return read_regular(root / cards.CARD, limit=cards.MAX_CARD_BYTES).decode("utf-8", "replace")
     except OSError as error:
-        raise _unreadable(error) from error
+        raise _unreadable(error, root) from error
 
 
 def _hash(root: Path, names: Iterable[str]) -> dict[str, DataFile]:
@@ -130,7 +144,7 @@ def _hash(root: Path, names: Iterable[str]) -> dict[str, DataFile]:
         try:
             digest = hash_file(root / name)
         except OSError as error:
-            raise _unreadable(error) from error
+            raise _unreadable(error, root) from error
         files[name] = DataFile(root / name, name, digest)
     return files
 
@@ -140,6 +154,7 @@ def _revision(files: _Files) -> str:
     return "sha256:" + hash_bytes(lines.encode("utf-8", "surrogateescape"))
 
 
-def _unreadable(error: OSError) -> SourceError:
-    name = f"{error.filename}: " if error.filename else ""
+def _unreadable(error: OSError, root: Path) -> SourceError:
+    inside = os.path.relpath(error.filename, root) if error.filename else "."
+    name = "" if inside == "." else f"{inside}: "
     return SourceError(f"cannot be read: {name}{error.strerror or error}", hint="Check the permissions and the disk")

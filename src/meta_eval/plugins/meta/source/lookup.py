@@ -81,10 +81,14 @@ def open_original(name: str, *, revision: str | None, where: str) -> OriginalDat
     """An original dataset: a local file or folder, or one of the hub.
 
     Raises:
-        ConfigError: The name is neither an existing path nor a hub id; ``where`` is its key.
+        ConfigError: The name is neither an existing path nor a hub id, or a path with a revision; ``where`` is its key.
         SourceError: The hub does not have it or does not give it.
     """
     if _is_path(name, where):
+        if revision is not None:
+            raise ConfigError(
+                f"names a hub commit, but {name} is local", where=f"{where}.revision", hint="Leave it out"
+            )
         from meta_eval.plugins.meta.source import local_folder
 
         return local_folder.open_original(name)

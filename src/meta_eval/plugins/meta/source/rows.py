@@ -6,6 +6,7 @@ so, or if it starts with parquet's magic bytes.
 
 from __future__ import annotations
 
+import codecs
 import json
 import math
 import re
@@ -17,7 +18,7 @@ from itertools import chain
 from typing import Any, NoReturn
 
 from meta_eval.base.display import quoted
-from meta_eval.base.inputs import MAX_DEPTH, MAX_FILE, describe_error, open_parquet
+from meta_eval.base.inputs import MAX_DEPTH, MAX_FILE, describe_error, describe_form, open_parquet
 from meta_eval.pack.hub import DataFile
 from meta_eval.sockets import SourceError, locating
 
@@ -26,6 +27,8 @@ SourceRow = dict[str, Any]
 _MAGIC = b"PAR1"
 _BATCH = 1024  # rows
 _NAMED_PARQUET = re.compile(r"\.parquet(?:\.gzip|\.gz)?$", re.IGNORECASE)
+_NAMED_CSV = re.compile(r"\.[ct]sv$", re.IGNORECASE)
+_BLANK = codecs.BOM_UTF8 + b" \t\r\n"
 _HINT = "Fetch or copy the file again; if it stays so, the dataset itself is damaged"
 
 
@@ -35,12 +38,15 @@ class RowPlace:
 
     dataset_id: str
     subset: str
+    origins: Sequence[tuple[int, str]] = ()
+    """Of rows that were joined: the number of each in the subset, and the place of its original."""
 
     def row(self, number: int, row: Mapping[str, Any]) -> str:
         """``dataset, subset s, row 3 (question hash 12ab…)``; rows count from 0, as in the hub's viewer."""
         recorded = row.get("input_question_hash")
         question_hash = f" (question hash {recorded})" if isinstance(recorded, str) and recorded else ""
-        return f"{self}, row {number}{question_hash}"
+        number, origin = self.origins[number] if self.origins else (number, "")
+        return f"{self}, row {number}{question_hash}{origin and f', joined with {origin}'}"
 
     def __str__(self) -> str:
         return f"{self.dataset_id}, subset {self.subset}"
@@ -73,6 +79,10 @@ def read_evals_rows(files: Sequence[DataFile], *, dataset_id: str, subset: str) 
                     rows.extend(_parquet_rows(file))
                 elif _NAMED_PARQUET.search(file.name):
                     raise SourceError(f"this is not parquet{_looks_like(head)}", hint=_HINT)
+                elif form := describe_form(head):
+                    raise SourceError(form)
+                elif _NAMED_CSV.search(file.name) and not head.lstrip(_BLANK).startswith(b"{"):
+                    raise SourceError("this is CSV, which is not read", hint="Write it as .parquet or as JSON lines")
                 else:
                     rows.extend(_json_rows(file))
             except OSError as error:
@@ -139,6 +149,8 @@ def _first_unreadable(column: Any) -> int:
 
 def _json_rows(file: DataFile) -> Iterator[SourceRow]:
     with file.open() as stream:
+        if stream.read(len(codecs.BOM_UTF8)) != codecs.BOM_UTF8:
+            stream.seek(0)
         # Split bytes at \n only: str.splitlines also splits at U+2028, which JSON allows in strings.
         for number, line in enumerate(iter(partial(stream.readline, MAX_FILE + 1), b""), start=1):
             if len(line) <= MAX_FILE and line.isspace():

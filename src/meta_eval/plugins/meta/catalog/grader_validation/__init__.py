@@ -1,8 +1,8 @@
 """What the tasks were compared with: every comparison with real rows, an official scorer or a document, as measured.
 
 The comparisons stand in the YAML files beside this one, each with the command that makes its numbers again. A file is
-a list under ``checks:``; `Comparison` says what the keys mean. docs/plugins/meta/grader_validation.md and ``meta-eval
-tasks`` are made of them.
+a list under ``checks:``; `Comparison` says what the keys mean. docs/plugins/meta/grader_validation.md, its
+.json and ``meta-eval tasks`` are made of them.
 
 No entry says that a task is verified. A status follows from the comparisons that were made by the metric that is the
 task's verdict, from the answers that no rule was read off.
@@ -23,7 +23,7 @@ from meta_eval.pack.templates.spec import Variant
 from meta_eval.plugins.meta.catalog import CatalogFact, Percent, parse_catalog, read_catalog, read_catalog_text
 from meta_eval.plugins.meta.thresholds import MIN_VALIDATED_AGREEMENT, MIN_VALIDATED_ROWS
 
-Status = Literal["verified", "documented", "assumed"]
+_Status = Literal["seen", "documented", "assumed"]
 
 
 class Rest(CatalogFact):
@@ -190,13 +190,13 @@ def list_task_comparisons(task: str) -> tuple[Comparison, ...]:
     return tuple(check for text in _texts() if task in text for check in _parse(text) if task in check.tasks)
 
 
-def find_format_status(task: str) -> Status:
-    """What a task's idea of the rows rests on: ``verified`` where Meta's own rows went through it, ``documented`` where
+def find_format_status(task: str) -> _Status:
+    """What a task's idea of the rows rests on: ``seen`` where Meta's own rows went through it, ``documented`` where
     there is another comparison of the format, else ``assumed``. The template's ``format:`` says the same.
     """
     comparisons = list_task_comparisons(task)
     if any(check.saw_rows for check in comparisons):
-        return "verified"
+        return "seen"
     return "documented" if any(check.aspect == "format" for check in comparisons) else "assumed"
 
 
