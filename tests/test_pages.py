@@ -18,6 +18,7 @@ from console_blocks import is_slow, is_without_engine, matches, pages, renewed, 
 from places import REPOSITORY, THOROUGH
 
 from meta_eval.cli import app
+from meta_eval.judge.alarms import KINDS
 from meta_eval.pack.config import Config
 
 DOCS = REPOSITORY / "docs"
@@ -160,6 +161,13 @@ def test_pages_are_few_and_short() -> None:
     targets = re.findall(r"\]\(([^)\s#]+)", (DOCS / "index.md").read_text(encoding="utf-8"))
     linked = {target for target in targets if target.endswith(".md") and "://" not in target}
     assert len(linked) <= 12, linked
+
+
+def test_the_table_of_alarms_names_them_all() -> None:
+    page = (DOCS / "guides/report.md").read_text(encoding="utf-8")
+    rows = page.partition("## Alarms")[2].partition("\n## ")[0].splitlines()
+    cells = [re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", row.split("|")[1]) for row in rows if row.startswith("| ")]
+    assert {kind.name for kind in KINDS.values()} <= {name.strip() for cell in cells for name in cell.split(",")}
 
 
 @pytest.mark.plugin("engines")  # the default backend is one of them

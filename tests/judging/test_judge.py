@@ -751,7 +751,8 @@ def test_other_prompts_make_a_comparison_invalid_and_never_a_dont(tmp_path: Path
         True,
     )
     assert judgement.decision.caveats == (reason,) == judgement.decision.reasons[:1]
-    assert write_headline(judgement.decision).startswith(f"UNDECIDED: {reason}; mean drop of 1 task 30.0 points")
+    decided, why = write_headline(judgement.decision).splitlines()
+    assert decided.startswith("UNDECIDED: mean drop of 1 task 30.0 points") and why == f"Why: {reason}."
     assert (judgement.tasks[0].outcome, drop_of(judgement.tasks[0]).value) == ("undecided", pytest.approx(0.3))
     assert judgement.decision.repeats_needed is None
     assert judge(first, write_and_read(tmp_path / "c", right(50, 100))).decision.outcome == "DON'T SHIP"
@@ -1140,7 +1141,7 @@ def test_a_gain_of_one_filter_alone_is_said_first_and_never_ships(tmp_path: Path
         "filters disagree: meta_some (strict-match gained 24.4 points, flexible-extract lost 3.0 points: "
         "the format of the answers changed)"
     )
-    assert write_headline(judgement.decision).startswith(f"UNDECIDED: {reason}; mean drop of 1 task")
+    assert f"Why: {reason}" in write_headline(judgement.decision)
     assert not judgement.decision.invalid and judgement.decision.exit_code == 3
     assert filtered(tmp_path / "b", tuned, tuned).decision.outcome == "SHIP"
 

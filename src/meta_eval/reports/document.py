@@ -282,9 +282,6 @@ class Verdict:
     title: str
     """The outcome, or what stands in its place."""
 
-    caveats: tuple[str, ...] = ()
-    """What must be known first."""
-
     facts: tuple[Fact, ...] = ()
     """The numbers, the first of them the largest."""
 
@@ -292,7 +289,7 @@ class Verdict:
     """Clauses."""
 
     advice: str = ""
-    """What would settle it, a sentence; empty for nothing."""
+    """What to do first, sentences; empty for nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,11 +23,10 @@ def render(document: Document) -> str:
 
 def _paragraphs(document: Document) -> Iterator[str]:
     yield f"## {document.heading}: {_plain(document.title)}"
-    outcome, colon, rest = document.summary.partition(":")
-    if document.outcome and colon:
-        yield f"**{outcome}**: {_plain(rest)}"
-    else:
-        yield _plain(document.summary)
+    decided, *others = document.summary.splitlines()
+    outcome, colon, rest = decided.partition(":")
+    yield f"**{outcome}**: {_plain(rest)}" if document.outcome and colon else _plain(decided)
+    yield from filter(None, ["\n".join(f"- {_plain(line)}" for line in others)])
     sections = document.sections_in("markdown")
     for section, blocks in sections[:1]:
         yield from _section(section, blocks)

@@ -88,7 +88,7 @@ class ReportData(RunDecision):
 
     @property
     def summary(self) -> str:
-        """The result in one line."""
+        """The result in at most three lines."""
         return write_headline(self.decision, self.alarms)
 
     @property

@@ -51,15 +51,12 @@ def report_document(report: ReportData, samples: Callable[[], Iterable[ShownSamp
 
 
 def _verdict(report: ReportData) -> Verdict:
-    decision = report.decision
-    caveats, reasons = text.name_reasons(decision, report.alarms)
-    advice = text.describe_repeats(decision.repeats_needed) or ""
+    why, first = text.explain_decision(report.decision, report.alarms)
     return Verdict(
-        decision.outcome,
-        caveats,
-        tuple(_facts(decision)) or (Fact("", "Nothing was compared."),),
-        reasons,
-        f"{advice[:1].upper()}{advice[1:]}." if advice else "",
+        report.decision.outcome,
+        tuple(_facts(report.decision)) or (Fact("", "Nothing was compared."),),
+        why,
+        f"First: {first}." if first else "",
     )
 
 

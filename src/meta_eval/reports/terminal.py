@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table as Grid
@@ -34,7 +35,8 @@ def show_document(document: Document, console: Console) -> None:
     """Print a document: the verdict, the first section, what went wrong, then the other sections."""
     say = Speaker(console)
     say.line(document.title, "bold")
-    say.line(document.summary, STYLES.get(document.outcome or ""))
+    for line, style in zip_longest(document.summary.splitlines(), (STYLES.get(document.outcome or ""),)):
+        say.line(line, style)
     sections = document.sections_in("terminal")
     for section, blocks in sections[:1]:
         _show_section(section, blocks, console, say)

@@ -105,11 +105,11 @@ def _average(average: LmEvalAverage) -> str:
 
 
 def write_headline(decision: Decision, alarms: Iterable[Alarm] = ()) -> str:
-    """Write the result in one line: decision, caveats, numbers, reasons, and what would settle it.
+    """Write the result in at most three lines: the decision with its figures, why (of SHIP a note), what to do first.
 
     Args:
         decision: The decision.
-        alarms: The alarms that stand below; see `name_reasons`.
+        alarms: The alarms that stand below; see `explain_decision`.
     """
     compared = "nothing was compared"
     if decision.mean is not None:
@@ -118,34 +118,38 @@ def write_headline(decision: Decision, alarms: Iterable[Alarm] = ()) -> str:
             f"mean drop of {count_tasks(decision)} {format_drop(decision.mean.value)} points{gain} "
             f"({LEVEL_TEXT} interval {format_drop_interval(decision.interval)})"
         )
-    first, others = name_reasons(decision, alarms)
-    figures = (f"{compared}, margin {100 * decision.margin:g}", *others)
-    if first and decision.outcome == "DON'T SHIP":  # of which they are no cause
-        clauses = f"{decision.outcome} (check first: {'; '.join(first)}): {'; '.join(figures)}"
-    else:
-        clauses = f"{decision.outcome}: {'; '.join((*first, *figures))}"
-    settled = describe_repeats(decision.repeats_needed) if decision.outcome == "UNDECIDED" else None
-    return f"{clauses}.{f' {settled[:1].upper()}{settled[1:]}.' if settled else ''}"
+    why, first = explain_decision(decision, alarms)
+    lines = {
+        f"{decision.outcome}:": f"{compared}, margin {100 * decision.margin:g}",
+        "Note:" if decision.outcome == "SHIP" else "Why:": "; ".join(why),
+        "First:": first,
+    }
+    return "\n".join(f"{label} {words}." for label, words in lines.items() if words)
 
 
-def name_reasons(decision: Decision, alarms: Iterable[Alarm]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The caveats of a decision, and its other reasons.
+def explain_decision(decision: Decision, alarms: Iterable[Alarm]) -> tuple[tuple[str, ...], str]:
+    """Why a decision is so, clauses, and what to do first, sentences without the last full stop; empty for nothing.
 
-    Of several reasons that are alarms, which stand below with all that is known of them, the names are enough. So they
-    are of caveats on a DON'T SHIP, which they did not cause.
+    Of several reasons that are alarms, which stand below with all that is known of them, the names are enough. A caveat
+    did not cause a DON'T SHIP: it is what to check first.
     """
     kinds = [alarm.kind for alarm in alarms]
 
     def name(reason: str) -> str | None:
         return next((kind for kind in kinds if reason == kind or reason.startswith(f"{kind}: ")), None)
 
-    first, others = decision.caveats, decision.reasons[len(decision.caveats) :]
-    if decision.outcome == "DON'T SHIP":
-        first = tuple(name(reason) or reason for reason in first)
-    alarmed = [kind for reason in others if (kind := name(reason))]
+    caveats, why = decision.caveats, decision.reasons[len(decision.caveats) :]
+    alarmed = [kind for reason in why if (kind := name(reason))]
     if len(alarmed) > 1:
-        others = (*(reason for reason in others if not name(reason)), f"alarms: {', '.join(alarmed)}")
-    return first, others
+        why = (*(reason for reason in why if not name(reason)), f"alarms: {', '.join(alarmed)}")
+    if decision.outcome == "DON'T SHIP":
+        lost = sorted((task.drop.value, task.name) for task in decision.tasks if task.proven and task.flips)
+        read = f"read the answers that {lost[-1][1]} lost" if lost else ""
+        return why, f"check {'; '.join(name(reason) or reason for reason in caveats)}" if caveats else read
+    advice = [f"see {join_names(seen, NAMED)} below"] if (seen := [*filter(None, map(name, caveats)), *alarmed]) else []
+    if decision.outcome == "UNDECIDED" and (settled := describe_repeats(decision.repeats_needed)):
+        advice.append(settled[:1].upper() + settled[1:] if advice else settled)
+    return (*caveats, *why), ". ".join(advice)
 
 
 def count_tasks(decision: Decision) -> str:

@@ -65,7 +65,7 @@ def _add_suite(root: Element, title: str, class_name: str, cases: Sequence[_Case
 
 
 def _list_cases(document: Document) -> Iterator[_Case]:
-    yield "decision", document.summary, *_find_element(document)
+    yield "decision", " ".join(document.summary.splitlines()), *_find_element(document)
     for task in document.tasks:
         if task.is_left_out:
             continue
