@@ -192,7 +192,7 @@ def test_the_command_adds_runs_and_its_exit_code_is_the_outcome(
     code, out, _ = run("history", "check", "--folder", tmp_path / "long", "--json", "--html", page)
     told = json.loads(out)
     assert (code, told["exit_code"], told["outcome"]) == (1, 1, "alarm")
-    assert page.read_text().count("from the score to the mean of the runs before") == 1
+    assert page.read_text().count("from the score, the taller mark, to the mean of the runs before") == 1
 
 
 HEAD = '{"format": "meta-eval history", "version": 1, "time": "2026-01-01T00:00:00.000000Z", "name": "n", "model": "m"'

@@ -263,7 +263,7 @@ def _draw_runs(table: Table[_RunRow]) -> Plot | None:
         return Mark(row, x, min(x, mean), max(x, mean))
 
     ticks = tuple(Tick(at(score), f"{100 * score:.1f}") for score in (low, (low + high) / 2, high))
-    line = "from the score to the mean of the runs before"
+    line = "from the score, the taller mark, to the mean of the runs before"
     return Plot(table, tuple(map(mark, table.rows)), ticks, None, "percent", line, nothing="left out")
 
 
