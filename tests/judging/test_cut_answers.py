@@ -63,7 +63,7 @@ def test_a_shortfall_that_is_truncation_is_named_first_with_figures(tmp_path: Pa
     )
     decided, why, check = write_headline(judgement.decision).splitlines()
     assert decided.startswith("DON'T SHIP: mean drop of 1 task 6.0 points")
-    assert (why.split(":")[0], check) == ("Why", f"First: check {first}.")
+    assert (why.split(":")[0], check) == ("Why", f"First: look below at {first}.")
     assert [alarm.kind for alarm in judgement.alarms] == ["cut answers differ"]
 
 

@@ -57,7 +57,7 @@ def test_the_summary_has_a_line_each_for_the_numbers_the_reasons_and_what_to_do_
     assert decided.endswith(", margin 1.")
     assert why.startswith("Why: the mean drop is proven neither smaller nor larger than the margin")
     assert why.endswith("; not run: meta_other.")
-    assert first.startswith("First: see not run below. Repeats may not settle it")
+    assert first.startswith("First: look below at not run. Repeats may not settle it")
 
 
 def test_a_number_that_is_not_comparable_is_named_with_the_reason_and_not_compared(tmp_path: Path) -> None:
@@ -420,7 +420,7 @@ def test_an_invalid_comparison_shows_its_figures_and_ends_with_2_under_a_gate(tm
     assert (plain.returncode, gated.returncode) == (0, 2)
     assert (tree["decision"]["outcome"], tree["decision"]["invalid"]) == ("UNDECIDED", True)
     assert tree["summary"].startswith("UNDECIDED: mean drop of 1 task 30.0 points")
-    assert f"Why: {reason}.\nFirst: see runs not alike below." in tree["summary"]
+    assert f"Why: {reason}.\nFirst: look below at runs not alike." in tree["summary"]
     assert tree["tasks"][0]["drop"]["value"] == pytest.approx(0.3)
     assert f"Why: {reason}" in " ".join(gated.stdout.split())
     assert "run A" not in gated.stdout and "publ." not in gated.stdout

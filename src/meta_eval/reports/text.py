@@ -145,8 +145,10 @@ def explain_decision(decision: Decision, alarms: Iterable[Alarm]) -> tuple[tuple
     if decision.outcome == "DON'T SHIP":
         lost = sorted((task.drop.value, task.name) for task in decision.tasks if task.proven and task.flips)
         read = f"read the answers that {lost[-1][1]} lost" if lost else ""
-        return why, f"check {'; '.join(name(reason) or reason for reason in caveats)}" if caveats else read
-    advice = [f"see {join_names(seen, NAMED)} below"] if (seen := [*filter(None, map(name, caveats)), *alarmed]) else []
+        return why, f"look below at {'; '.join(name(reason) or reason for reason in caveats)}" if caveats else read
+    advice = (
+        [f"look below at {join_names(seen, NAMED)}"] if (seen := [*filter(None, map(name, caveats)), *alarmed]) else []
+    )
     if decision.outcome == "UNDECIDED" and (settled := describe_repeats(decision.repeats_needed)):
         advice.append(settled[:1].upper() + settled[1:] if advice else settled)
     return (*caveats, *why), ". ".join(advice)
