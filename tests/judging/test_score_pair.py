@@ -29,7 +29,7 @@ def results_alone(folder: Path, right: int, docs: int = 20_000, *, samples: bool
     tree["results"][task] |= {key: share, key.replace("acc,", "acc_stderr,"): (share * (1 - share) / docs) ** 0.5}
     tree["n-samples"] = {task: {"original": docs, "effective": docs}}
     for name, value in changes.items():
-        tree[name.replace("_", "-")] = {task: value}
+        tree[name if name == "higher_is_better" else name.replace("_", "-")] = {task: value}
     file.write_text(json.dumps(tree), encoding="utf-8")
     return folder
 
@@ -162,3 +162,34 @@ def test_a_percent_beside_a_share_is_named_and_nothing_is_compared(tmp_path: Pat
     except UserError as error:
         said = str(error)
     assert "exact_match,strict-match is 0.93 in A and 93 in B: a share on one side and a percent on the other" in said
+
+
+def test_scores_of_which_less_is_better_on_one_side_alone_are_not_compared(tmp_path: Path) -> None:
+    sides = [
+        results_alone(tmp_path / name, right, higher_is_better={"acc": higher})
+        for name, right, higher in (("a", 12_400, True), ("b", 10_900, False))
+    ]
+    found = compare(*sides, margin=3)
+    assert found.decision.invalid
+    assert "higher_is_better of acc is true in A and false in B, so a drop has no sign" in found.summary
+
+
+@pytest.mark.parametrize(
+    ("in_a", "in_b", "outcome"),
+    [
+        ((200_000, 200_000), (200_000, 150_000), "UNDECIDED"),
+        ((200_000, 200_000), (10**9, 200_000), "UNDECIDED"),
+        ((200_000, 100_000), (200_000, 100_000), "UNDECIDED"),
+        ((200_000, 200_000), (200_000, 200_000), "SHIP"),
+    ],
+)
+def test_docs_that_a_run_without_samples_lacks_forbid_ship(
+    tmp_path: Path, in_a: tuple[int, int], in_b: tuple[int, int], outcome: str
+) -> None:
+    sides = [
+        results_alone(tmp_path / name, 120_000, 200_000, n_samples={"original": counts[0], "effective": counts[1]})
+        for name, counts in (("a", in_a), ("b", in_b))
+    ]
+    found = compare(*sides)
+    assert found.decision.outcome == outcome
+    assert outcome == "SHIP" or f"{in_b[1]:,} of {in_b[0]:,} docs in B" in str(found.alarms)

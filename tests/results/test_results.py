@@ -567,3 +567,18 @@ def test_two_generated_answers_are_no_likelihood_whatever_they_say(tmp_path: Pat
     docs = read(folder).tasks["meta_some"].docs
     assert [doc.answer_tail for doc in docs] == ["-1.5", "-1.5"]
     assert not any(doc.has_bad_likelihood or doc.answer_empty for doc in docs)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"exact_match": 0.0, "each_answer": {"exact_match": [1.0]}, "resps": [["A"]]},
+        {"each_answer": {"exact_match": [1.0, 0.0, 1.0]}},
+    ],
+)
+def test_verdicts_on_each_answer_that_the_sample_contradicts_are_refused(
+    tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    write_run(tmp_path, [1.0] * 5, line={**FOUR, **changes})
+    with pytest.raises(ResultsError, match="each_answer and the answers, or their verdict, do not agree"):
+        read_run([tmp_path])

@@ -125,7 +125,7 @@ def read_sample(
         metrics = read_metrics(sample, may_be_nan)
         answer = FilterResult(
             None if extraction is None else extraction[:MAX_EXTRACTED_CHARS], metrics, offset, length,
-            _read_each_answer(sample, parts.answer), _read_majority(parts.answer), _count_given(sample),
+            _read_each_answer(sample, metrics), _read_majority(parts.answer), _count_given(sample),
             is_timed_out(extraction), is_unextracted,
         )  # fmt: skip
         return parts, doc, name, answer
@@ -481,18 +481,25 @@ def read_metrics(sample: Sample, may_be_nan: Container[str]) -> dict[str, Metric
     return values
 
 
-def _read_each_answer(sample: Sample, answer: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
+def _read_each_answer(sample: Sample, metrics: Mapping[str, MetricValue]) -> dict[str, tuple[float, ...]]:
     """Read the verdict on each of several answers, by metric, as `meta-eval grade` writes them.
 
     Raises:
-        ResultsError: They are not shares.
+        ResultsError: They are not shares, not one of each answer, or the metric's value does not lie between them.
     """
-    logged, verdicts = answer.get("each_answer"), {}
+    logged, verdicts = find_answer(sample).get("each_answer"), {}
+    given = sum(len(response) if isinstance(response, list) else 1 for response in sample["resps"])
     for name, values in logged.items() if isinstance(logged, dict) else [("", logged)] if logged is not None else ():
         numbers = [read_value(name, value) for value in values] if isinstance(values, list) else []
         shares = tuple(value for value in numbers if isinstance(value, float) and 0 <= value <= 1)
-        if not shares or len(shares) < len(numbers) or name not in list_metrics(sample):
+        if not shares or len(shares) < len(numbers) or name not in metrics:
             raise ResultsError("each_answer holds no verdicts from 0 to 1", hint="Grade the answers again")
+        value = metrics[name][-1] if isinstance(metrics[name], tuple) else metrics[name]
+        is_between = not isinstance(value, float) or min(shares) <= value <= max(shares)
+        if not is_between or given not in (0, 1, len(shares)):  # regraded ones keep the first answer alone
+            raise ResultsError(
+                "each_answer and the answers, or their verdict, do not agree", hint="Grade the answers again"
+            )
         verdicts[name] = shares
     return verdicts
 

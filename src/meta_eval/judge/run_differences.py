@@ -52,7 +52,7 @@ def compare_two_runs(
         return _show_alone(figures, reason)
     # Of a drop from what was recorded the runs are no sides.
     is_of_runs = figures.baseline_label in (None, RUN_A)
-    if is_of_runs and (disputed := _explain_disputed_metric(read, own_unit.metric if own_unit else figures.metric)):
+    if is_of_runs and (disputed := explain_disputed_metric(read, own_unit.metric if own_unit else figures.metric)):
         return _show_alone(replace(figures, flips=None, own_unit=None), disputed, kind="unlike")
     pairs = read.pair_docs_of_run(0)
     differences = describe_differences(runs[0].provenance, runs[1].provenance, pairs, describe_prompts(*runs, pairs))
@@ -135,7 +135,7 @@ def _mark_two_bos(alarms: list[RaisedAlarm], baseline_runs: Sequence[TaskRun]) -
     return [("two bos", replace(in_a, run="A", veto=not in_b)), *marked] if in_a else marked
 
 
-def _explain_disputed_metric(read: TaskSides, metric_key: str | None) -> str | None:
+def explain_disputed_metric(read: TaskSides, metric_key: str | None) -> str | None:
     """Why a drop in this metric has no sign, or no scale; None where the files agree on it."""
     metric, runs = (metric_key or "").partition(",")[0], (read.baseline_runs, read.candidate_runs)
     if metric in find_disputed_metrics(*read.baseline_runs, *read.candidate_runs):

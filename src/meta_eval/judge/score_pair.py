@@ -17,7 +17,7 @@ from meta_eval.judge.decision import RUN_A, SIDES, TaskDecision
 from meta_eval.judge.gate import GateTask
 from meta_eval.judge.grader_change import describe_grader_differences
 from meta_eval.judge.pair import TaskPair, TaskSides
-from meta_eval.judge.run_differences import describe_differences
+from meta_eval.judge.run_differences import describe_differences, explain_disputed_metric
 
 _NOTE = "scores alone are compared, docs are not paired, and prompts and answers are not checked"
 
@@ -36,8 +36,7 @@ def is_score_alone(baseline: TaskRun, candidate: TaskRun) -> bool:
 
 def _list_common(baseline: TaskRun, candidate: TaskRun) -> Iterator[tuple[str, Aggregate, Aggregate, int]]:
     """The shares that both have, each with its scores and the smaller number of docs."""
-    counts = [side.provenance.docs_run or side.provenance.docs_of_task for side in (baseline, candidate)]
-    docs = min(int(count or 0) for count in counts)
+    docs = min((*_count_docs(side), 0)[0] for side in (baseline, candidate))
     if docs < 2:
         return
     for key, first in baseline.aggregates.items():
@@ -66,8 +65,13 @@ def pair_scores_alone(read: TaskSides, rule: GateTask) -> TaskPair:
     ]
     # What the results files say of shots and settings is compared all the same.
     a, b = baseline.provenance, candidate.provenance
-    if differences := describe_differences(a, b, ()):
-        alarms.append(("unlike", AlarmOccurrence(name, note=differences)))
+    alarms += [
+        ("unlike", AlarmOccurrence(name, note=note))
+        for note in (explain_disputed_metric(read, key), describe_differences(a, b, ()))
+        if note
+    ]
+    if lacking := _describe_lacking_docs(baseline, candidate):
+        alarms.append(("unfinished", AlarmOccurrence(name, note=lacking, veto=rule.min_docs is None)))
     if graders := [*describe_grader_differences(a.grader, b.grader, key, SIDES)]:
         alarms.append(("grader", AlarmOccurrence(name, note="; ".join(graders), veto=False)))
     return TaskPair(
@@ -78,6 +82,22 @@ def pair_scores_alone(read: TaskSides, rule: GateTask) -> TaskPair:
         read=read,
         alarms=tuple(alarms),
         figures=TaskDecision(name, docs=docs, metric=key, baseline_label=RUN_A),
+    )
+
+
+def _count_docs(side: TaskRun) -> list[int]:
+    """The docs that a run has, and those that its task has; without what is unknown."""
+    return [count for count in (side.provenance.docs_run, side.provenance.docs_of_task) if count is not None]
+
+
+def _describe_lacking_docs(baseline: TaskRun, candidate: TaskRun) -> str | None:
+    """The docs of both runs, where one lacks docs; None where none does, or both state the same limit."""
+    counts = [_count_docs(side) for side in (baseline, candidate)]
+    is_limited = baseline.provenance.limit is not None and baseline.provenance.limit == candidate.provenance.limit
+    if len({*counts[0], *counts[1]}) < 2 or (is_limited and counts[0] == counts[1]):
+        return None
+    return "; ".join(
+        f"{' of '.join(f'{count:,}' for count in of)} docs in {side}" for side, of in zip(SIDES, counts, strict=True)
     )
 
 
