@@ -151,6 +151,12 @@ def test_all_of_several_answers_are_judged(tasks: Path, tmp_path: Path) -> None:
     assert task.drop_breakdown is not None and task.drop_breakdown.grader.value == 0
 
 
+def test_a_folder_of_own_tasks_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    a, b = (write_pens(tmp_path / name, lambda _: ["#### 1"], lambda _: 1.0, docs=20) for name in "AB")
+    with pytest.raises(UserError, match="nowhere: there is no such folder"):
+        compare(a, b, regrade=True, include_path=tmp_path / "nowhere")
+
+
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A run of lm-eval's own tasks."""

@@ -193,3 +193,13 @@ def test_docs_that_a_run_without_samples_lacks_forbid_ship(
     found = compare(*sides)
     assert found.decision.outcome == outcome
     assert outcome == "SHIP" or f"{in_b[1]:,} of {in_b[0]:,} docs in B" in str(found.alarms)
+
+
+def test_the_side_that_has_no_score_either_is_named(tmp_path: Path) -> None:
+    a, b = (results_alone(tmp_path / name, 120_000, 200_000) for name in "ab")
+    (file,) = b.rglob("results_*.json")
+    tree = json.loads(file.read_text("utf-8"))
+    tree["results"] = {name: {"acc,none": None} for name in tree["results"]}
+    file.write_text(json.dumps(tree), encoding="utf-8")
+    with pytest.raises(UserError, match=r"/b/.*has no samples beside it"):
+        compare(a, b)

@@ -582,3 +582,11 @@ def test_verdicts_on_each_answer_that_the_sample_contradicts_are_refused(
     write_run(tmp_path, [1.0] * 5, line={**FOUR, **changes})
     with pytest.raises(ResultsError, match="each_answer and the answers, or their verdict, do not agree"):
         read_run([tmp_path])
+
+
+def test_two_runs_of_one_time_that_differ_are_refused(tmp_path: Path) -> None:
+    """Else the names of their folders would decide which of them counts."""
+    write_run(tmp_path / "x", [1, 0])
+    write_run(tmp_path / "y", [1, 1])
+    with pytest.raises(ResultsError, match="there are two runs of one time, which differ"):
+        read_run([tmp_path])

@@ -183,12 +183,14 @@ def test_whatever_it_replies_it_is_met_or_refused_in_words(
 
 
 CUT_HERE = "x " * 240 + KEY
+MARKED = f"<p>not <b>{KEY[:9]}</b>{KEY[9:]}"
 REPEATING: list[tuple[str, Any]] = [
     ("/v1/models", {"data": [{"id": KEY}]}),
     ("/v1/models", {"data": [{"id": "tiny", "owned_by": "x" * 190 + KEY}]}),
     ("/version", {"version": CUT_HERE}),
     ("/v1/completions", {"choices": [{"text": "", "finish_reason": KEY}]}),
     *((path, tree) for path in ("/v1/models", "/v1/completions") for tree in ({"error": CUT_HERE}, CUT_HERE.encode())),
+    *(("/v1/completions", tree) for tree in (MARKED.encode(), {"error": {"message": MARKED}})),
 ]
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from meta_eval.base.display import name_path
 from meta_eval.base.errors import ConfigError, documented
 from meta_eval.base.garbage import collect_seldom
 from meta_eval.base.logs import Progress, display_logs, report_progress
@@ -306,6 +307,9 @@ class _Reading:
         from meta_eval.pack.pack_options import TEMPLATES
 
         template_dir = TEMPLATES if options.include_path is None else Path(options.include_path)
+        if options.include_path is not None and not template_dir.is_dir():
+            where, hint = f"include_path {name_path(template_dir)}", "Name the folder of your own tasks"
+            raise ConfigError("there is no such folder", where=where, hint=hint)
         new = [run for run in runs if id(run) not in self._regraded]
         made = regrade_runs(new, options.folder, manifest, template_dir, allow_code=options.allow_code)
         regraded = self._regraded | {id(run): graded for run, graded in zip(new, made, strict=True)}

@@ -71,6 +71,8 @@ _FAULTS = (
 _NOT_DECODED = ("decode content-encoding", "message='deflate'")
 
 
+_TAG = re.compile(r"<[^<>]*>")
+
 Json = Mapping[str, Any]
 
 
@@ -207,16 +209,16 @@ class Reply:
         return str(self._key.hide(raw.decode("utf-8", "replace"))) if isinstance(raw, bytes) else ""
 
     def read_words(self) -> str:
-        """Why the server refuses a request, as a single line."""
+        """Why the server refuses a request, as a single line, without tags of HTML: one may stand inside a key."""
         raw = self._body
         try:
             tree = self._hidden(self._parse(), at_least=1)
         except GarbledError:
             text = raw.decode("utf-8", "replace") if isinstance(raw, bytes) else ""
-            return shorten_words(self._key.hide(text)) or "no reason given"
+            return shorten_words(self._key.hide(_TAG.sub("", text))) or "no reason given"
         error = tree.get("error", tree)
         reason = error.get("message") or error.get("detail") if isinstance(error, dict) else error
-        return shorten_words(self._key.hide(str(reason or tree)))
+        return shorten_words(self._key.hide(_TAG.sub("", str(reason or tree))))
 
     def _parse(self) -> Json:
         """The body, without lone surrogates: a text of it can be written and hashed."""

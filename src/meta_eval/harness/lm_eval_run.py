@@ -408,6 +408,11 @@ def read_newest(
             where=f"{first}, {second}",
             hint="Name one of them",
         )
+    for other in candidates[1:]:
+        pair = [path for one in (candidates[0], other) if (path := one.samples or one.results) and path.is_file()]
+        if other.time == candidates[0].time and len(pair) > 1 and not _are_same(*pair):
+            what = f"{other.task}: there are two runs of one time, which differ: {other.time}"
+            raise ResultsError(what, where=", ".join(map(str, pair)), hint="Name one of them")
     for candidate in candidates:
         try:
             if candidate.damage is not None and not skip_damaged:

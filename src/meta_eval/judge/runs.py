@@ -373,6 +373,10 @@ def _list_own_tasks(run: Run, entries: Mapping[str, TaskEntry], *, has_pack: boo
     return _Tasks(names, sorted(entries) if has_pack else [*names, *filter(None, run.faults)], [*run.tasks], {})
 
 
+def _has_score(run: Run) -> bool:
+    return any(score.is_fraction for task in run.tasks.values() for score in task.aggregates.values())
+
+
 def _list_common_tasks(
     baseline: Run, candidate: Run, entries: Mapping[str, TaskEntry], left_out: frozenset[str]
 ) -> _Tasks:
@@ -388,9 +392,8 @@ def _list_common_tasks(
             of_a, of_b = baseline.tasks[name], candidate.tasks[name]
             if reason := explain_scales(of_a, of_b, of_b.aggregates):
                 raise ResultsError(reason, where=name, hint="Write both as shares from 0 to 1")
-        for run, with_docs in ((baseline, in_a), (candidate, in_b)):
-            if run.tasks and not with_docs:
-                raise refuse_without_samples(run.tasks)
+        if empty := [run for run, with_docs in ((baseline, in_a), (candidate, in_b)) if run.tasks and not with_docs]:
+            raise refuse_without_samples(min(empty, key=_has_score).tasks)
         for side, run, with_docs in (("A", baseline, in_a), ("B", candidate, in_b)):
             if not with_docs and run.left_out:
                 has, other = join_names(sorted(run.left_out), 12), min(in_a | in_b, default="TASK")

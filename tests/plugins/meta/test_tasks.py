@@ -190,3 +190,10 @@ def test_a_wrong_new_task_is_one_message(arguments: list[str], words: str) -> No
     assert done.returncode == 2
     assert words in done.stderr
     assert not Path("meta_template").exists()
+
+
+@pytest.mark.parametrize("subset", ["", " "])
+def test_an_empty_subset_is_refused_before_anything_is_written(tmp_path: Path, subset: str) -> None:
+    done = cli("tasks", "new", "mine", "--subset", subset, "--template-dir", "own", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (2, "error: --subset: is empty. Name a subset of the evals dataset\n")
+    assert not (tmp_path / "own").exists()

@@ -35,8 +35,10 @@ def check_subset(subset: str, datasets: Sequence[EvalsDataset] | None) -> None:
     """Refuse a subset that an evals dataset lacks. Without a dataset, warn of a subset that Meta has not published.
 
     Raises:
-        ConfigError: None of the datasets has the subset.
+        ConfigError: It is empty, or none of the datasets has it.
     """
+    if not subset.strip():
+        raise ConfigError("is empty", where="--subset", hint="Name a subset of the evals dataset")
     if datasets is None:
         published = {name for each in catalog.list_dataset_ids() for name in _list_subsets(each)}
         if subset not in published:
