@@ -137,7 +137,7 @@ def test_the_demo_passes_with_an_agreement_for_a_dozen_docs(small_pack: Path, tm
     assert done.stdout.splitlines()[-1] == "passed: 3 of 3 tasks passed"
     assert (
         done.stderr.splitlines()[-1]
-        == f"next: `meta-eval run {small_pack}`, or the lm_eval command that prepare printed"
+        == f"next: `meta-eval run {small_pack}`, or the lm_eval command, if prepare printed one"
     )
     done = cli("verify", small_pack.name, "--min-agreement", "0.8", "--tasks", LETTERS, cwd=small_pack.parent)
     assert f" disagreements are in {small_pack.name}.verify; " in done.stdout, (

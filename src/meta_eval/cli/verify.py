@@ -88,7 +88,7 @@ def _show(proof: Proof, out: Console) -> None:
     if proof.passed and not proof.regraded:
         edited = ["--edited"] if proof.edited else []
         again = shlex.join(["meta-eval", "run", name_path(proof.pack), *edited])
-        err.print(f"next: `{again}`, or the lm_eval command that prepare printed", soft_wrap=True)
+        err.print(f"next: `{again}`, or the lm_eval command, if prepare printed one", soft_wrap=True)
 
 
 def _counts(proof: Proof) -> str:

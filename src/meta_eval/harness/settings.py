@@ -251,7 +251,9 @@ class Settings(BaseModel):
     )
     output_path: Folder = setting("eval_results", description="where results go", when="any run")
     limit: Annotated[int, Field(ge=1)] | Annotated[float, Field(gt=0, lt=1)] | None = setting(
-        None, description="docs per task, or a fraction of them; a limited run is not comparable", when="docs"
+        None,
+        description="docs per task, or a fraction of them; no SHIP unless min_docs of a gate allows it",
+        when="docs",
     )
     verbosity: Literal["CRITICAL", "ERROR", "WARNING", "INFO", "DEBUG"] | None = setting(
         None, description="lm_eval's log level", when="any run"

@@ -142,16 +142,17 @@ def explain_decision(decision: Decision, alarms: Iterable[Alarm]) -> tuple[tuple
     alarmed = [kind for reason in why if (kind := name(reason))]
     if len(alarmed) > 1:
         why = (*(reason for reason in why if not name(reason)), f"alarms: {', '.join(alarmed)}")
+    compared = () if decision.invalid or decision.outcome == "SHIP" else decision.tasks
+    lost = max(((task.drop.value, task.name) for task in compared if task.flips), default=(0.0, ""))
+    read = f"read the answers that {lost[1]} lost" if lost[0] > 0 else ""
     if decision.outcome == "DON'T SHIP":
-        lost = sorted((task.drop.value, task.name) for task in decision.tasks if task.proven and task.flips)
-        read = f"read the answers that {lost[-1][1]} lost" if lost else ""
         return why, f"look below at {'; '.join(name(reason) or reason for reason in caveats)}" if caveats else read
     advice = (
         [f"look below at {join_names(seen, NAMED)}"] if (seen := [*filter(None, map(name, caveats)), *alarmed]) else []
     )
     if decision.outcome == "UNDECIDED" and (settled := describe_repeats(decision.repeats_needed)):
         advice.append(settled[:1].upper() + settled[1:] if advice else settled)
-    return (*caveats, *why), ". ".join(advice)
+    return (*caveats, *why), ". ".join(advice) or read
 
 
 def count_tasks(decision: Decision) -> str:
