@@ -222,6 +222,14 @@ def to_number(value: object) -> float | None:
     return number if math.isfinite(number) else None
 
 
+def read_number(text: str) -> float | None:
+    """The finite number that a text is, in digits of ASCII; None for any other text."""
+    try:
+        return to_number(float(text)) if text.isascii() and "_" not in text else None
+    except ValueError:
+        return None
+
+
 def peek_log(path: Path) -> bytes:
     """The first bytes of a file behind a mark of UTF-8, by which its format is known; empty if it cannot be read."""
     try:
