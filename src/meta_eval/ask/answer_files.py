@@ -252,7 +252,7 @@ class Answers:
     """The content of several files of answers."""
 
     by_key: dict[RequestKey, Answer] = field(default_factory=dict)
-    """By id and request_sha256. The first of several equal answers."""
+    """By id and request_sha256, in each length that a line has. The first of several equal answers."""
 
     failed: dict[RequestKey, Answer] = field(default_factory=dict)
     """By id and request_sha256, if every attempt failed. The last attempt."""
@@ -310,22 +310,41 @@ def read_answers(
     """
     answers, forms = Answers(), list_forms()
     unlike = answers.replaced if prefer == "last" else answers.doubled
+    hashes: dict[str, list[str | None]] = {}
     for file in files:
         for answer in _read_lines(file, answers, forms, names):
-            key = answer.key
-            first = answers.by_key.get(key)
             if answer.request_sha256 is not None:
                 answers.otherwise.setdefault(answer.id, answer.where)
-            if answer.error is not None:
-                answers.failed[key] = answer
-                continue
-            if first is not None and not first.has_same_content(answer):
-                unlike.setdefault(key, (first.where, answer.where))
-            if first is None or prefer == "last":
-                answers.by_key[key] = answer
+            for key in _find_keys(answer, hashes.setdefault(answer.id, []), answers.by_key, answers.failed, unlike):
+                if answer.error is not None:
+                    answers.failed[key] = answer
+                    continue
+                first = answers.by_key.get(key)
+                if first is not None and not first.has_same_content(answer):
+                    unlike.setdefault(key, (first.where, answer.where))
+                if first is None or prefer == "last" or answer.key == key != first.key:
+                    answers.by_key[key] = answer
     for name in answers.by_key:
         answers.failed.pop(name, None)
     return answers
+
+
+def _find_keys(answer: Answer, hashes: list[str | None], *found: dict[RequestKey, Any]) -> list[RequestKey]:
+    """The keys under which an answer counts: its own, and those that repeat more of the hash of the request.
+
+    Args:
+        answer: The answer.
+        hashes: Those of its id so far, to which its own is added.
+        found: What is known by key. A new key has what those that repeat less of its hash have.
+    """
+    own = answer.request_sha256
+    if own not in hashes:
+        less = next((some for some in (own and own[:SHORT], None) if some in hashes), own)
+        for known in found:
+            if (answer.id, less) in known:
+                known[answer.key] = known[answer.id, less]
+        hashes.append(own)
+    return [(answer.id, some) for some in hashes if own in (None, some, some and some[:SHORT])]
 
 
 def read_bound_answers(
