@@ -25,7 +25,15 @@ from meta_eval.ask.request_kinds import encode_requests, find_request_kind
 from meta_eval.base.errors import ConfigError, UserError, locating, suggest_name
 from meta_eval.base.extensions import Extension, ExtensionError, find_extensions, load_extension
 from meta_eval.base.hashing import hash_file
-from meta_eval.base.inputs import describe_error, describe_form, format_json, is_deep, open_regular, parse_loose_json
+from meta_eval.base.inputs import (
+    describe_error,
+    describe_form,
+    format_json,
+    is_deep,
+    open_regular,
+    parse_loose_json,
+    refuse_repeated_names,
+)
 from meta_eval.base.logs import log
 from meta_eval.base.secrets import hide_secrets
 from meta_eval.harness.answer import SHORT, Answer, AnswersError, check_answer, make_unread_error, read_answer
@@ -380,7 +388,7 @@ def _read_first(file: Path) -> object:
 
 
 def _read_lines(file: Path, answers: Answers, forms: Sequence[AnswerForm], names: Names) -> Iterator[Answer]:
-    tools_lost = False
+    tools_lost = is_ours = False
     try:
         with open_regular(file) as lines:
             for number, line in enumerate(iter(partial(lines.readline, MAX_SAMPLE_BYTES + 1), b""), 1):
@@ -399,10 +407,13 @@ def _read_lines(file: Path, answers: Answers, forms: Sequence[AnswerForm], names
                     continue
                 if isinstance(content, dict) and content.get("format") == ANSWERS:
                     _read_header(content, str(file), where, answers)
+                    is_ours = True
                     lost = reads_tools_lost(note) if isinstance(note := content.get("endpoint"), Mapping) else None
                     tools_lost = tools_lost if lost is None else lost
                     continue
                 with locating(where):
+                    if not is_ours:
+                        _check_names(line)
                     if (answer := _read_answer(content, file, where, forms, names)) is not None:
                         yield replace(answer, tools_lost=True) if tools_lost else answer
     except OSError as error:
@@ -419,6 +430,13 @@ def _read_answer(content: object, file: Path, where: str, forms: Sequence[Answer
     except ValueError as error:
         raise make_unread_error(f"it {error}") from None
     return None if answer is None else check_answer(answer)
+
+
+def _check_names(line: bytes) -> None:
+    try:
+        refuse_repeated_names(line)
+    except ValueError as error:
+        raise make_unread_error(f"it {error}") from None
 
 
 def _find_kind(content: object, forms: Sequence[AnswerForm]) -> tuple[AnswerForm, Holding | None]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 from meta_eval.base.display import quoted
 from meta_eval.base.errors import DataError, SourceError
 from meta_eval.base.inputs import (
+    RepeatedNameError,
     TooDeepError,
     describe_error,
     describe_form,
@@ -258,7 +259,7 @@ def parse_log(content: bytes, where: str) -> Any:
     """Parse the JSON of a log. Lone surrogates become U+FFFD.
 
     Raises:
-        SourceError: It is not JSON, not UTF-8, or nested too deeply.
+        SourceError: It is not JSON, not UTF-8, nested too deeply, or has an object with a name twice.
     """
     if not content.strip():
         raise SourceError("is empty", where=where, hint=HINT)
@@ -269,7 +270,7 @@ def parse_log(content: bytes, where: str) -> Any:
         if is_deep(tree):
             raise TooDeepError
         return tree
-    except TooDeepError as error:
+    except (TooDeepError, RepeatedNameError) as error:
         raise SourceError(str(error), where=where, hint=HINT) from None
     except ValueError as error:
         cut = "byte" in describe_error(error) and isinstance(error, UnicodeDecodeError)
