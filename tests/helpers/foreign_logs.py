@@ -42,6 +42,7 @@ BROKEN: dict[str, tuple[bytes, str]] = {
     "a deep list": (b'{"a": ' + b"[" * 200 + b"]" * 200 + b"}", "nested more than 100 deep"),
     "a deeper list": (b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "nested more than 100 deep"),
     "a deep object": (b'{"a": ' * 150 + b"1" + b"}" * 150, "nested more than 100 deep"),
+    "a name twice": (b'{"a": {"b": 1, "b": 2}}', "names 'b' twice in one object"),
     "a number of 5,000 digits": (b'{"a": ' + b"9" * 5000 + b"}", "is cut off or not JSON"),
     "a pickle": (b"\x80\x04\x95\x0b\x00\x00\x00\x00\x00\x00\x00K\x01.", "byte 0 is not UTF-8"),
 }

@@ -25,7 +25,15 @@ from meta_eval.ask.request_kinds import encode_requests, find_request_kind
 from meta_eval.base.errors import ConfigError, UserError, locating, suggest_name
 from meta_eval.base.extensions import Extension, ExtensionError, find_extensions, load_extension
 from meta_eval.base.hashing import hash_file
-from meta_eval.base.inputs import describe_error, describe_form, format_json, is_deep, open_regular, parse_loose_json
+from meta_eval.base.inputs import (
+    describe_error,
+    describe_form,
+    format_json,
+    is_deep,
+    open_regular,
+    parse_loose_json,
+    refuse_repeated_names,
+)
 from meta_eval.base.logs import log
 from meta_eval.base.secrets import hide_secrets
 from meta_eval.harness.answer import SHORT, Answer, AnswersError, check_answer, make_unread_error, read_answer
@@ -252,7 +260,7 @@ class Answers:
     """The content of several files of answers."""
 
     by_key: dict[RequestKey, Answer] = field(default_factory=dict)
-    """By id and request_sha256. The first of several equal answers."""
+    """By id and request_sha256, in each length that a line has. The first of several equal answers."""
 
     failed: dict[RequestKey, Answer] = field(default_factory=dict)
     """By id and request_sha256, if every attempt failed. The last attempt."""
@@ -310,22 +318,41 @@ def read_answers(
     """
     answers, forms = Answers(), list_forms()
     unlike = answers.replaced if prefer == "last" else answers.doubled
+    hashes: dict[str, list[str | None]] = {}
     for file in files:
         for answer in _read_lines(file, answers, forms, names):
-            key = answer.key
-            first = answers.by_key.get(key)
             if answer.request_sha256 is not None:
                 answers.otherwise.setdefault(answer.id, answer.where)
-            if answer.error is not None:
-                answers.failed[key] = answer
-                continue
-            if first is not None and not first.has_same_content(answer):
-                unlike.setdefault(key, (first.where, answer.where))
-            if first is None or prefer == "last":
-                answers.by_key[key] = answer
+            for key in _find_keys(answer, hashes.setdefault(answer.id, []), answers.by_key, answers.failed, unlike):
+                if answer.error is not None:
+                    answers.failed[key] = answer
+                    continue
+                first = answers.by_key.get(key)
+                if first is not None and not first.has_same_content(answer):
+                    unlike.setdefault(key, (first.where, answer.where))
+                if first is None or prefer == "last" or answer.key == key != first.key:
+                    answers.by_key[key] = answer
     for name in answers.by_key:
         answers.failed.pop(name, None)
     return answers
+
+
+def _find_keys(answer: Answer, hashes: list[str | None], *found: dict[RequestKey, Any]) -> list[RequestKey]:
+    """The keys under which an answer counts: its own, and those that repeat more of the hash of the request.
+
+    Args:
+        answer: The answer.
+        hashes: Those of its id so far, to which its own is added.
+        found: What is known by key. A new key has what those that repeat less of its hash have.
+    """
+    own = answer.request_sha256
+    if own not in hashes:
+        less = next((some for some in (own and own[:SHORT], None) if some in hashes), own)
+        for known in found:
+            if (answer.id, less) in known:
+                known[answer.key] = known[answer.id, less]
+        hashes.append(own)
+    return [(answer.id, some) for some in hashes if own in (None, some, some and some[:SHORT])]
 
 
 def read_bound_answers(
@@ -361,7 +388,7 @@ def _read_first(file: Path) -> object:
 
 
 def _read_lines(file: Path, answers: Answers, forms: Sequence[AnswerForm], names: Names) -> Iterator[Answer]:
-    tools_lost = False
+    tools_lost = is_ours = False
     try:
         with open_regular(file) as lines:
             for number, line in enumerate(iter(partial(lines.readline, MAX_SAMPLE_BYTES + 1), b""), 1):
@@ -380,10 +407,13 @@ def _read_lines(file: Path, answers: Answers, forms: Sequence[AnswerForm], names
                     continue
                 if isinstance(content, dict) and content.get("format") == ANSWERS:
                     _read_header(content, str(file), where, answers)
+                    is_ours = True
                     lost = reads_tools_lost(note) if isinstance(note := content.get("endpoint"), Mapping) else None
                     tools_lost = tools_lost if lost is None else lost
                     continue
                 with locating(where):
+                    if not is_ours:
+                        _check_names(line)
                     if (answer := _read_answer(content, file, where, forms, names)) is not None:
                         yield replace(answer, tools_lost=True) if tools_lost else answer
     except OSError as error:
@@ -400,6 +430,13 @@ def _read_answer(content: object, file: Path, where: str, forms: Sequence[Answer
     except ValueError as error:
         raise make_unread_error(f"it {error}") from None
     return None if answer is None else check_answer(answer)
+
+
+def _check_names(line: bytes) -> None:
+    try:
+        refuse_repeated_names(line)
+    except ValueError as error:
+        raise make_unread_error(f"it {error}") from None
 
 
 def _find_kind(content: object, forms: Sequence[AnswerForm]) -> tuple[AnswerForm, Holding | None]:

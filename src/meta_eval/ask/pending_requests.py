@@ -118,7 +118,7 @@ class PendingRequests:
     ) -> None:
         self._evaluator, self._tasks, self._limit, self._shard = evaluator, tuple(tasks), limit, shard
         self._lanes = max(lanes, 1)
-        self._answered = {answer.key for answer in answers.by_key.values()}
+        self._answered = set(answers.by_key)
         self.total: dict[str, int] = {}
         self.left: dict[str, int] = {}
         self.kinds: dict[str, str] = {}

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from meta_eval.base.hashing import is_loopback
-from meta_eval.base.inputs import check_tree, parse_foreign_json
+from meta_eval.base.inputs import RepeatedNameError, check_tree, parse_foreign_json
 
 # Seconds to connect.
 _TO_CONNECT = 30.0
@@ -391,10 +391,12 @@ def parse_body(raw: bytes) -> Json:
     """Parse a body as a JSON object. Lone surrogates become U+FFFD.
 
     Raises:
-        GarbledError: It is not an object.
+        GarbledError: It is not an object, or holds one with a name twice.
     """
     try:
         content = parse_foreign_json(raw)
+    except RepeatedNameError:  # the name may be the key
+        raise GarbledError("a response that has a name twice in one object") from None
     except ValueError:
         is_page = raw[:200].lstrip().lower().startswith((b"<!doctype html", b"<html"))
         raise GarbledError(f"a response that is {'an HTML page, ' if is_page else ''}not JSON") from None

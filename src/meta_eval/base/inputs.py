@@ -17,6 +17,7 @@ from itertools import islice
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
+from meta_eval.base.display import quoted
 from meta_eval.base.errors import UserError, suggest_name
 
 if TYPE_CHECKING:
@@ -64,15 +65,48 @@ def parse_foreign_json(content: bytes | str) -> Any:
     """Parse JSON that a stranger wrote. Lone surrogates, which UTF-8 cannot encode, become U+FFFD.
 
     Raises:
+        RepeatedNameError: As in `refuse_repeated_names`.
         TooDeepError: The text needs Python's parser, and the tree has more than `MAX_DEPTH` levels.
         ValueError: The text is not JSON, or not UTF-8.
     """
     import orjson
 
+    refuse_repeated_names(content)
     try:
         return _parse_fast(content)
     except orjson.JSONDecodeError:  # also for a lone surrogate
         return parse_json(content)
+
+
+def refuse_repeated_names(content: bytes | str) -> None:
+    """Refuse a JSON text with an object that has a name twice: parsers keep the last value, and say nothing.
+
+    Logs of other harnesses, answers that others wrote, and replies of servers are checked, which takes about as long as
+    parsing them. Samples of lm-eval, which are the largest, answers that `meta-eval run` wrote, and events of streams,
+    of which a server sends one a token, are not.
+
+    Raises:
+        RepeatedNameError: It has one.
+        TooDeepError: It is too deep for Python's parser.
+    """
+    try:
+        text = content if isinstance(content, str) else content.decode(json.detect_encoding(content), "surrogatepass")
+        _NAMES.decode(text)
+    except RecursionError:
+        raise TooDeepError from None
+    except RepeatedNameError:
+        raise
+    except ValueError:
+        return  # the parser says what is wrong
+
+
+def _check_names(pairs: list[tuple[str, Any]]) -> None:
+    if len(dict(pairs)) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise RepeatedNameError(max(names, key=names.count))
+
+
+_NAMES = json.JSONDecoder(object_pairs_hook=_check_names, parse_int=float)
 
 
 def _parse_fast(content: bytes | str) -> Any:
@@ -118,6 +152,13 @@ class TooDeepError(ValueError):
 
     def __init__(self) -> None:
         super().__init__(f"is nested more than {MAX_DEPTH} deep")
+
+
+class RepeatedNameError(ValueError):
+    """An object of a JSON text has a name twice."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"names {quoted(name)} twice in one object")
 
 
 class InputError(UserError):

@@ -239,9 +239,14 @@ class Answer:
         return self.started, self.ended
 
     def has_same_content(self, other: Answer) -> bool:
-        """Whether both give the same answer to the same prompt. Times, counts and engines may differ."""
-        names = ("prompt_sha256", "text", "choices", "tool_calls", "finish_reason", "model")
-        return all(getattr(self, name) == getattr(other, name) for name in names)
+        """Whether both give the same answer to the same prompt. Times, counts and engines may differ. Of two forms, one
+        may not say the hash of the prompt and the model."""
+        names = ("text", "choices", "tool_calls", "finish_reason")
+        said = ((self.prompt_sha256, other.prompt_sha256), (self.model, other.model))
+        is_other_form = self.request_sha256 != other.request_sha256
+        return all(getattr(self, name) == getattr(other, name) for name in names) and all(
+            ours == theirs or (is_other_form and None in (ours, theirs)) for ours, theirs in said
+        )
 
 
 _ROWS = {each.name: each.metadata for each in fields(Answer)}

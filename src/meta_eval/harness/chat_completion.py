@@ -41,6 +41,9 @@ _ENDS: Mapping[str | None, str | None] = {
     FILTERED: FILTERED,
 }
 
+# Roles of messages that no model wrote.
+_ASKING = ("system", "developer", "user", "tool", "function")
+
 # Opening and closing tags of reasoning in a text. A template may have put the opening tag into the prompt.
 _TAGS = (
     ("<think>", "</think>"),
@@ -190,6 +193,8 @@ def _read_choice(choice: Mapping[str, Any]) -> ChatChoice:
         return ChatChoice("", finish_reason=finish)
     if not isinstance(message, Mapping):
         raise ValueError("holds a choice without a message")
+    if (role := message.get("role")) in _ASKING:
+        raise ValueError(f"holds a message of the role {role!r}")
     content, in_parts = _read_content(message.get("content"))
     content = content or _optional_text(message, "refusal") or ""
     reasoning, form = _read_reasoning(message)

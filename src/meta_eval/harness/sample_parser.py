@@ -494,7 +494,7 @@ def _read_each_answer(sample: Sample, metrics: Mapping[str, MetricValue]) -> dic
         shares = tuple(value for value in numbers if isinstance(value, float) and 0 <= value <= 1)
         if not shares or len(shares) < len(numbers) or name not in metrics:
             raise ResultsError("each_answer holds no verdicts from 0 to 1", hint="Grade the answers again")
-        value = metrics[name][-1] if isinstance(metrics[name], tuple) else metrics[name]
+        value = whole[-1] if isinstance(whole := metrics[name], tuple) else whole
         is_between = not isinstance(value, float) or min(shares) <= value <= max(shares)
         if not is_between or given not in (0, 1, len(shares)):  # regraded ones keep the first answer alone
             raise ResultsError(

@@ -169,6 +169,24 @@ def test_a_result_twice_is_one_message(tmp_path: Path) -> None:
     assert "holds 'simple_0' twice" in str(refuse(write(tmp_path / "a", [True], results=[result(0), result(0)])))
 
 
+@pytest.mark.parametrize("other", ["{}/BFCL_v4_simple_{}.json", "{}/non_live/BFCL_v3_simple_{}.json"])
+def test_a_category_of_two_runs_is_refused(tmp_path: Path, other: str) -> None:
+    root = write(tmp_path / "a", [True, False])
+    for kind in ("result", "score"):
+        (path,) = (root / kind).rglob("*.json")
+        (path.parents[1] / other.format(".", kind)).write_bytes(path.read_bytes())
+    told = "holds results of simple of org_model more than once. Keep the files of one run and take out those of others"
+    assert told in str(refuse(root))
+
+
+@pytest.mark.parametrize("other", ["non_live/BFCL_v3_simple_score.json", "BFCL_v4_simple_score.json"])
+def test_scores_of_another_folder_or_version_grade_no_results(tmp_path: Path, other: str) -> None:
+    root = write(tmp_path / "a", [True, False])
+    (score,) = (root / "score").rglob("*.json")
+    score.rename(root / "score" / "org_model" / other)
+    assert "holds no scores of org_model, only results" in str(refuse(root))
+
+
 def test_results_without_any_score_are_one_message(tmp_path: Path) -> None:
     write_lines(tmp_path / "result" / "m" / "BFCL_v4_simple_result.json", [result(0)])
     assert "holds no scores of m, only results. Run `bfcl evaluate` first" in str(refuse(tmp_path))

@@ -234,6 +234,46 @@ def test_the_same_line_twice_counts_once_and_two_answers_are_refused(place: Path
     assert scores(place, other, prefer="last")
 
 
+@pytest.mark.parametrize("hashed", [True, False])
+@pytest.mark.parametrize("first", ["ours", "theirs"])
+def test_two_answers_in_two_forms_are_refused_too(place: Path, hashed: bool, first: str) -> None:
+    export(place / "work_dir", place / "requests.jsonl")
+    answer_requests(place / "work_dir", place / "requests.jsonl", place / "answers.jsonl")
+    unsaid = ("model",) if hashed else ("model", "request_sha256")
+    line = {name: value for name, value in lines_of(place / "answers.jsonl")[0].items() if name not in unsaid}
+    same, other = write(place / "same.jsonl", [line]), write(place / "other.jsonl", [{**line, "text": "other"}])
+    theirs = place / "results.jsonl"
+    assert scores(place, same, theirs) == scores(place, theirs, same) == scores(place)
+    order = [other, theirs] if first == "ours" else [theirs, other]
+    told = f"1 have answers that are not alike ({TEXTS}/0 in {order[0]}, line 1 and {order[1]}, line 1)"
+    assert told in refusal(place, *order)
+    done = grade(order, pack=place / "work_dir", output=place / "last", prefer="last")
+    (sample_file,) = done.results.parent.glob("samples_*.jsonl")
+    assert ("other" in str(lines_of(sample_file)[0]["resps"])) == (first == "theirs")
+
+
+def test_an_answer_in_another_form_after_a_failure_counts(place: Path) -> None:
+    export(place / "work_dir", place / "requests.jsonl")
+    answer_requests(place / "work_dir", place / "requests.jsonl", place / "answers.jsonl")
+    line = lines_of(place / "answers.jsonl")[0]
+    named = {name: line[name] for name in ("id", "prompt_sha256", "request_sha256")}
+    failed = write(place / "failed.jsonl", [{**named, "error": "out of memory"}])
+    assert scores(place, failed, place / "results.jsonl") == scores(place)
+
+
+@pytest.mark.parametrize("role", ["user", "tool"])
+def test_a_message_that_no_model_wrote_is_a_failure(place: Path, role: str) -> None:
+    file = changed(place, lambda lines: lines[0]["response"]["body"]["choices"][0]["message"].update(role=role))
+    assert f"1 failed ({TEXTS}/0: the response holds a message of the role '{role}')" in refusal(place, file)
+
+
+def test_an_answer_that_names_its_choices_twice_is_refused(place: Path) -> None:
+    text = (place / "results.jsonl").read_text(encoding="utf-8")
+    file = place / "twice.jsonl"
+    file.write_text(text.replace('"choices":', '"choices": [], "choices":', 1), encoding="utf-8")
+    assert f"{file}, line 1: not an answer: it names 'choices' twice in one object" in refusal(place, file)
+
+
 def test_answers_of_two_models_are_refused(place: Path) -> None:
     def rename(lines: list[Line]) -> None:
         lines[-1]["response"]["body"]["model"] = "another"

@@ -469,6 +469,13 @@ def test_what_is_no_record_is_one_message(files: dict[str, list[Line] | None], m
     assert message in said and "\n" not in said
 
 
+@pytest.mark.parametrize("name", ["words_requests.jsonl", "output.jsonl"])
+def test_a_line_with_a_name_twice_is_one_message(name: str, pair: Path) -> None:
+    file = pair / name
+    file.write_text(file.read_text(encoding="utf-8").replace('"model":', '"model": "x", "model":', 1), encoding="utf-8")
+    assert "of a batch file: it names 'model' twice in one object" in refusal(pair)
+
+
 def test_the_command_ends_with_one_line(pair: Path) -> None:
     (pair / "words_requests.jsonl").unlink()
     settings = ("model_name=m", f"evals_dataset={pair}", "tasks=recorded", f"work_dir={pair.parent / 'pack'}")

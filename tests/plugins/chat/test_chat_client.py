@@ -217,6 +217,13 @@ def test_what_no_retry_helps_ends_the_run_with_one_line(reply: Reply, words: str
     assert KEY not in str(caught.value) and "\n" not in str(caught.value)
 
 
+def test_a_reply_that_names_its_choices_twice_is_no_answer() -> None:
+    raw = json.dumps(completion("A"))
+    for twice in (raw[:-1] + ', "choices": []}', raw[:-1] + f', "{KEY}": 1, "{KEY}": 2}}'):
+        (response,), _ = ask(lambda _, twice=twice: Reply(twice.encode()), make_request("q"))
+        assert response.text is None and "twice in one object" in str(response.error) and KEY not in str(response.error)
+
+
 def test_a_page_instead_of_an_api_is_said_at_once() -> None:
     with pytest.raises(BackendError, match="an HTML page, not JSON.*base_url"):
         ask(lambda _: completion("A"), make_request("q"), models=b"<!DOCTYPE html><html>")

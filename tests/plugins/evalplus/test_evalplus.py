@@ -53,6 +53,12 @@ def test_several_programs_of_a_problem_are_repeated_answers(tmp_path: Path) -> N
     assert values(read(write_json(tmp_path / NAME, log([[program(), program("fail", "fail")]])))) == [0.5]
 
 
+def test_a_problem_twice_is_refused(tmp_path: Path) -> None:
+    path = write_json(tmp_path / NAME, log([[program("fail", "fail")], [program()]]))
+    path.write_text(path.read_text(encoding="utf-8").replace("HumanEval/1", "HumanEval/0"), encoding="utf-8")
+    assert "names 'HumanEval/0' twice in one object" in str(refuse(path))
+
+
 def test_results_of_base_tests_alone_are_read(tmp_path: Path) -> None:
     task = read(write_json(tmp_path / NAME, log([[program(plus=None)], [program("fail", None)]])))
     assert list(task.docs[0].filter_results["none"].metrics) == ["base"] and values(task, "base") == [1.0, 0.0]

@@ -134,6 +134,41 @@ def test_a_failed_request_is_no_verdict(tmp_path: Path, failed: dict[str, Any] |
     assert values(run.tasks["mmlu:subject_sums"]) == [1.0] and any("its request failed" in note for note in run.notes)
 
 
+def state_twice(folder: Path) -> None:
+    write(folder, [0.0, 1.0], requests=[request(0, " B"), request(1), request(0)])
+
+
+def entry_twice(folder: Path) -> None:
+    write_json(folder / "per_instance_stats.json", [stats(0, 0.0), stats(1, 1.0), stats(0, 1.0)])
+
+
+def statistic_twice(folder: Path) -> None:
+    entry = stats(0, 0.0)
+    entry["stats"].append(stat("exact_match", 1.0))
+    write_json(folder / "per_instance_stats.json", [entry, stats(1, 1.0)])
+
+
+@pytest.mark.parametrize("double", [state_twice, entry_twice, statistic_twice])
+def test_an_instance_with_two_answers_or_verdicts_is_refused(tmp_path: Path, double: Callable[[Path], None]) -> None:
+    folder = write(tmp_path / FOLDER, [0.0, 1.0])
+    double(folder)
+    assert "holds 'id0' twice. Use the files of one run, as HELM wrote them" in str(refuse(folder))
+
+
+def test_metrics_may_give_an_instance_entries_of_their_own(tmp_path: Path) -> None:
+    folder = write(tmp_path / FOLDER, [0.0, 1.0])
+    more = [{**stats(0, 0.0), "stats": [stat("exact_match", 0.0), stat("bleu", 0.5), stat("bleu", 1.0, sub_split="x")]}]
+    write_json(folder / "per_instance_stats.json", [stats(0, 0.0), stats(1, 1.0), *more])
+    assert (values(read(folder)), values(read(folder), "bleu")) == ([0.0, 1.0], [0.5, None])
+
+
+def test_a_statistic_of_nothing_is_no_verdict(tmp_path: Path) -> None:
+    folder = write(tmp_path / FOLDER, [0.0, 1.0])
+    entry = {**stats(0, 1.0), "stats": [{**stat("exact_match", 1.0), "count": 0}]}
+    write_json(folder / "per_instance_stats.json", [entry, stats(1, 1.0)])
+    assert values(read(folder)) == [1.0]
+
+
 # Packs
 
 

@@ -108,7 +108,7 @@ def test_scores_count_as_in_inspect(tmp_path: Path, value: Any, verdict: float) 
     assert values(read(write(tmp_path / "a.json", log([sample(1, value)])))) == [verdict]
 
 
-@pytest.mark.parametrize("value", [None, float("nan"), "refused", [1, 2], "nan"])
+@pytest.mark.parametrize("value", [None, float("nan"), "refused", [1, 2], "nan", "\uff11", "1_0"])
 def test_a_sample_without_a_score_is_left_out_and_counted(tmp_path: Path, value: Any) -> None:
     run = read_any_run([write(tmp_path / "a.json", log([sample(1), sample(2, value)]))])
     assert values(run.tasks["tests_sums"]) == [1.0]

@@ -88,6 +88,17 @@ def test_names_of_files_say_task_and_model(tmp_path: Path, name: str, task: str,
     assert any("the model is unknown" in note for note in run.notes) is (model is None)
 
 
+@pytest.mark.parametrize("score", ["\uff11", "1_0", "inf", "nan", ""])
+def test_a_score_in_other_digits_is_no_verdict(tmp_path: Path, score: str) -> None:
+    tree = log([1.0, 0.0])
+    tree["htmls"][1] = report(tree["convos"][1], score)
+    assert values(read(write_json(tmp_path / NAME, tree))) == [1.0]
+    (path := write_html(tmp_path / "m.html", [1.0])).write_text(
+        path.read_text(encoding="utf-8").replace("<td>1.000<", f"<td>{score}<"), encoding="utf-8"
+    )
+    assert values(read(path)) == [1.0] and not read(path).aggregates
+
+
 def test_a_report_in_html_is_the_same(tmp_path: Path) -> None:
     scores = [float(number % 3 > 0) for number in range(30)]
     a, b = write(tmp_path / "a" / NAME, scores), write_html(tmp_path / "b" / "mmlu_org-model.html", scores)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 from meta_eval.base.display import quoted
 from meta_eval.base.errors import DataError, SourceError
 from meta_eval.base.inputs import (
+    RepeatedNameError,
     TooDeepError,
     describe_error,
     describe_form,
@@ -222,6 +223,14 @@ def to_number(value: object) -> float | None:
     return number if math.isfinite(number) else None
 
 
+def read_number(text: str) -> float | None:
+    """The finite number that a text is, in digits of ASCII; None for any other text."""
+    try:
+        return to_number(float(text)) if text.isascii() and "_" not in text else None
+    except ValueError:
+        return None
+
+
 def peek_log(path: Path) -> bytes:
     """The first bytes of a file behind a mark of UTF-8, by which its format is known; empty if it cannot be read."""
     try:
@@ -250,7 +259,7 @@ def parse_log(content: bytes, where: str) -> Any:
     """Parse the JSON of a log. Lone surrogates become U+FFFD.
 
     Raises:
-        SourceError: It is not JSON, not UTF-8, or nested too deeply.
+        SourceError: It is not JSON, not UTF-8, nested too deeply, or has an object with a name twice.
     """
     if not content.strip():
         raise SourceError("is empty", where=where, hint=HINT)
@@ -261,7 +270,7 @@ def parse_log(content: bytes, where: str) -> Any:
         if is_deep(tree):
             raise TooDeepError
         return tree
-    except TooDeepError as error:
+    except (TooDeepError, RepeatedNameError) as error:
         raise SourceError(str(error), where=where, hint=HINT) from None
     except ValueError as error:
         cut = "byte" in describe_error(error) and isinstance(error, UnicodeDecodeError)

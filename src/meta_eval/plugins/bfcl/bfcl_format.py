@@ -7,6 +7,7 @@ by its id, which is the same in every run: its question stands only with wrong a
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from meta_eval.base.inputs import format_json
+from meta_eval.base.pack_names import join_names
 from meta_eval.pack.records.log_entries import advising, read_log_lines
 from meta_eval.pack.records.log_format import choose_by_model
 from meta_eval.sockets import (
@@ -33,21 +35,31 @@ from meta_eval.sockets import (
 )
 
 _FILE = re.compile(
-    r"(?P<root>(?:.*/)?)(?P<kind>result|score)/(?P<model>[^/]+)/(?:.*/)?(?:BFCL_v\d+_|gorilla_openfunctions_v\d+_test_)?"
-    r"(?P<category>[^/]+?)_(?:result|score)\.json",
+    r"(?P<root>(?:.*/)?)(?P<kind>result|score)/(?P<model>[^/]+)/(?P<folder>(?:.*/)?)"
+    r"(?P<version>BFCL_v\d+_|gorilla_openfunctions_v\d+_test_|)(?P<category>[^/]+?)_(?P=kind)\.json",
     re.DOTALL,
 )
 
 
+# Category, folder and version of a file.
+_Name = tuple[str, str, str]
+
+
 @dataclass(slots=True)
 class BfclRun:
-    """The files of a model, by category."""
+    """The files of a model."""
 
     model: str
     root: Path
     time: str | None = None
-    results: dict[str, Path] = field(default_factory=dict)
-    scores: dict[str, Path] = field(default_factory=dict)
+    results: dict[_Name, Path] = field(default_factory=dict)
+    scores: dict[_Name, Path] = field(default_factory=dict)
+
+    def find_score(self, name: _Name) -> Path | None:
+        """The scores of results: of the same folder and version, of which the first scores say nothing."""
+        category, folder, version = name
+        first = (category, folder, "") if version.startswith("gorilla") else name
+        return self.scores.get(name) or self.scores.get(first)
 
 
 class BfclFormat(RecordFormat):
@@ -106,30 +118,38 @@ def _sort_files(root: Path, files: Sequence[str], model: str | None) -> list[Bfc
             continue
         key = match["root"], match["model"]
         run = runs.setdefault(key, BfclRun(match["model"], root / match["root"]))
-        (run.results if match["kind"] == "result" else run.scores)[match["category"]] = root / file
+        name = match["category"], match["folder"], match["version"]
+        (run.results if match["kind"] == "result" else run.scores)[name] = root / file
     return list(runs.values())
 
 
 def _make_record(place: Place, run: BfclRun) -> LogRecord:
-    graded = [category for category in run.results if category in run.scores]
+    counts = Counter(category for category, _, _ in run.results)
+    if twice := sorted(category for category, count in counts.items() if count > 1):
+        raise SourceError(
+            f"holds results of {join_names(twice, 3)} of {run.model} more than once", where=place.name,
+            hint="Keep the files of one run and take out those of others",
+        )  # fmt: skip
+    graded = [name for name in run.results if run.find_score(name) is not None]
     if not graded:
         raise SourceError(
             f"holds no scores of {run.model}, only results", where=place.name, hint="Run `bfcl evaluate` first"
         )
-    ungraded = sorted(run.results.keys() - run.scores.keys())
+    ungraded = sorted(counts.keys() - {category for category, _, _ in graded})
     warnings = [f"no scores of {', '.join(ungraded[:6])}: left out"] if ungraded else []
     return LogRecord(
         place.name,
         [
-            FoundLog(category, partial(_read_task, place, run, category, () if number else warnings))
-            for number, category in enumerate(graded)
+            FoundLog(name[0], partial(_read_task, place, run, name, () if number else warnings))
+            for number, name in enumerate(graded)
         ],
     )
 
 
-def _read_task(place: Place, run: BfclRun, category: str, warnings: Sequence[str]) -> LoggedTask:
-    results = list(read_log_lines(run.results[category]))
-    path = run.scores[category]
+def _read_task(place: Place, run: BfclRun, name: _Name, warnings: Sequence[str]) -> LoggedTask:
+    category, answered, path = name[0], run.results[name], run.find_score(name)
+    assert path is not None  # noqa: S101 (`_make_record` takes no other)
+    results = list(read_log_lines(answered))
     head, *failures = list(read_log_lines(path)) or [LogEntry({}, str(path))]
     if not head.tree:
         raise SourceError("is empty", where=str(path), hint="Run `bfcl evaluate` again")
@@ -147,17 +167,17 @@ def _read_task(place: Place, run: BfclRun, category: str, warnings: Sequence[str
         )  # fmt: skip
     if missing := sorted(wrong - known):
         raise DataError(
-            f"grades {missing[0]}, which is not in {run.results[category].name}", where=str(path),
+            f"grades {missing[0]}, which is not in {answered.name}", where=str(path),
             hint="Name results and scores of one run",
         )  # fmt: skip
     answers = [_read_answer(row, key, wrong) for row, key in zip(results, keys, strict=True)]
-    in_folder = place.path is not None and run.results[category].is_relative_to(place.path)
+    in_folder = place.path is not None and answered.is_relative_to(place.path)
     return LoggedTask(
         name=category,
         answers=answers,
         harness="bfcl",
         model=run.model,
-        file=str(run.results[category].relative_to(place.path)) if place.path is not None and in_folder else None,
+        file=str(answered.relative_to(place.path)) if place.path is not None and in_folder else None,
         scores={"valid": accuracy},
         grader=f"bfcl {category}",
         settings={"calls": "native (FC)" if run.model.endswith("-FC") else "as text"},

@@ -12,7 +12,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from meta_eval.base.inputs import is_packed, parse_loose_json
+from meta_eval.base.inputs import is_packed, parse_loose_json, refuse_repeated_names
 from meta_eval.base.pack_names import RULE, is_name, join_names
 from meta_eval.base.thresholds import NAMED
 from meta_eval.harness.sample_files import read_raw_samples
@@ -322,6 +322,7 @@ def _read_lines(
         if not fits(content):
             raise DataError(f"is not a {what} of a batch file", where=raw.where, hint=_MEND)
         try:
+            refuse_repeated_names(raw.content)
             yield raw.where, read(content)
         except ValueError as error:
             raise DataError(f"is not a {what} of a batch file: it {error}", where=raw.where, hint=_MEND) from None

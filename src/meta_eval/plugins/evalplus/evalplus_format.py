@@ -31,7 +31,9 @@ from meta_eval.sockets import (
 # What EvalPlus writes of a program that passes; before 2024 the second.
 _PASS = ("pass", "success")
 
-_NAME = re.compile(r"(?P<model>.+?)_(?:(?P<backend>[a-z-]+)_)?temp_(?P<temperature>\d+(?:\.\d+)?).*", re.DOTALL)
+_NAME = re.compile(
+    r"(?P<model>.+?)_(?:(?P<backend>[a-z-]+)_)?temp_(?P<temperature>\d+(?:\.\d+)?).*", re.DOTALL | re.ASCII
+)
 _ENDING = re.compile(r"[._-]?eval_results\.json")
 
 

@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
+from meta_eval.base.display import quoted
 from meta_eval.pack.records.log_entries import parse_log
 from meta_eval.pack.records.log_format import find_each
 from meta_eval.sockets import (
@@ -127,7 +128,10 @@ def read_task(run: HelmRun) -> LoggedTask:
         if "perturbation" in instance:
             perturbed.add(key)
         elif request.find_text("request_mode") != "calibration":
-            requests.setdefault((key, request.find_count("train_trial_index") or 0), []).append(request)
+            some = requests.setdefault((key, request.find_count("train_trial_index") or 0), [])
+            if any(other.tree.get("reference_index") == request.tree.get("reference_index") for other in some):
+                raise _refuse_second(key, request.where)
+            some.append(request)
     if not requests:
         raise SourceError("holds no request", where=state.where, hint="Use the folder of a finished run")
     metrics = read_helm_metrics(run.folder)
@@ -212,8 +216,13 @@ def read_helm_metrics(folder: Path) -> dict[_Key, dict[str, float]]:
             continue
         values = metrics.setdefault((key, entry.find_count("train_trial_index") or 0), {})
         for name, mean in _list_means(entry.find_entries("stats")):
-            values[name] = mean
+            if values.setdefault(name, mean) != mean:  # several metrics may give the same statistic
+                raise _refuse_second(key, f"{entry.where}, {name}")
     return {key: dict(sorted(values.items(), key=_rank)) for key, values in metrics.items()}
+
+
+def _refuse_second(key: str, where: str) -> DataError:
+    return DataError(f"holds {quoted(key)} twice", where=where, hint="Use the files of one run, as HELM wrote them")
 
 
 def _rank(item: tuple[str, float]) -> int:
@@ -221,12 +230,13 @@ def _rank(item: tuple[str, float]) -> int:
 
 
 def _list_means(stats: Sequence[LogEntry]) -> list[tuple[str, float]]:
-    """Name and mean of the metrics among some statistics; none of perturbed instances, or of parts of a split."""
+    """Name and mean of the metrics among some statistics; none of perturbed instances, of parts of a split, or of
+    nothing."""
     means = []
     for stat in stats:
         metric = stat.find_entry("name")
         name, mean = metric.find_text("name") or "", stat.find_number("mean")
-        is_whole = "perturbation" not in metric and "sub_split" not in metric
+        is_whole = "perturbation" not in metric and "sub_split" not in metric and stat.find_count("count") != 0
         if is_whole and mean is not None and name and not _COUNTED.fullmatch(name):
             means.append((name, mean))
     return means

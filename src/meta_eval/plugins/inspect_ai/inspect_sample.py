@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from meta_eval.base.inputs import format_json
-from meta_eval.pack.records.log_entries import to_number
+from meta_eval.pack.records.log_entries import read_number, to_number
 from meta_eval.sockets import DataError, LogEntry, RecordedDoc, record_answer
 
 # How inspect_ai counts the values of its scorers (`value_to_float`): right, partly right, wrong, no answer.
@@ -213,13 +212,7 @@ def to_verdict(value: object) -> float | None:
     """A score as a number: letters, words and digits as inspect_ai counts them; None for what is no number."""
     if isinstance(value, str):
         known = _LETTERS.get(value, _WORDS.get(value.lower()))
-        if known is not None:
-            return known
-        try:
-            number = float(value)
-        except ValueError:
-            return None
-        return number if math.isfinite(number) else None
+        return read_number(value) if known is None else known
     return to_number(value)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from meta_eval.base.hashing import hash_json
 from meta_eval.base.inputs import describe_error, format_json
-from meta_eval.pack.records.log_entries import to_number
+from meta_eval.pack.records.log_entries import read_number, to_number
 from meta_eval.sockets import (
     SURE,
     DataError,
@@ -159,10 +159,7 @@ def read_html(path: Path) -> tuple[list[tuple[Any, dict[str, str], Any]], float 
         convo = [{"role": role, "content": content} for role, content in messages]
         read.append((convo, read_report(part, f"{path}, example {number}"), None))
     score = _SCORE.search(head)
-    try:
-        return read, None if score is None else to_number(float(score[1]))
-    except ValueError:
-        return read, None
+    return read, None if score is None else read_number(score[1])
 
 
 def read_report(report: object, where: str) -> dict[str, str]:
@@ -222,8 +219,5 @@ def _read_verdict(report: Mapping[str, str], example: Any) -> dict[str, float]:
     number = to_number(example.get("score")) if isinstance(example, dict) else None
     if number is None:
         text = report.get("Score", "")
-        try:
-            number = {"True": 1.0, "False": 0.0}[text] if text in ("True", "False") else to_number(float(text))
-        except ValueError:
-            number = None
+        number = {"True": 1.0, "False": 0.0}[text] if text in ("True", "False") else read_number(text)
     return {} if number is None else {"score": number}
