@@ -37,4 +37,4 @@ def test_answers_that_memory_does_not_hold_are_one_message(
         running = started(*words, memory=24 * 2**20)
         out, said = running.communicate()
         assert (running.returncode, out) == (code, "")
-        assert said.endswith(end) and said.count("error: ") == (code == 2)
+        assert said.endswith(end) and f"\n{said}".count("\nerror: ") == (code == 2)

@@ -131,7 +131,8 @@ def compare(
     With --texts: same, different or undecided. Texts that part at a near tie differ by rounding alone.
 
     Exit codes: 0 done, 2 an error that you can fix. With --gate or --max-drop: 0 SHIP, 1 DON'T SHIP, 3
-    UNDECIDED; of --texts with --gate: 0 same, 1 different, 3 undecided. Of several candidates the worst counts: 2 before 1, 3 and 0.
+    UNDECIDED; of --texts with --gate: 0 same, 1 different, 3 undecided. Of several candidates the worst counts: 2
+    before 1, 3 and 0.
 
     Example: meta-eval compare results_bf16 results_fp8 --margin 1
     """
