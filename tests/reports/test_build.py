@@ -320,7 +320,7 @@ def test_a_gate_that_cannot_decide_ends_with_3(tmp_path: Path) -> None:
     done = cli("report", "out", "--pack", "pack", "--gate", "gate.yaml", cwd=tmp_path)
     assert done.returncode == 3
     assert "UNDECIDED: mean drop of 1 of 2 tasks 1.0 points" in done.stdout
-    assert "! not run: meta_other" in done.stdout
+    assert "Why: not run: meta_other." in done.stdout and "! not run. There is no result" in done.stdout
 
 
 def test_repeats_are_averaged_when_asked_for(tmp_path: Path) -> None:

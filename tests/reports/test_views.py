@@ -113,7 +113,7 @@ def test_the_decision_comes_first_then_its_table_and_then_what_went_wrong() -> N
     assert text.splitlines()[1].startswith("DON'T SHIP: mean drop of 3 tasks")
     first_row, second_table = text.index("50.0 49.6"), text.index("Beside the published numbers")
     for trouble in (
-        "! not run: meta_gpqa_cot",
+        "! not run. There is no result",
         "limit hit: meta_mmlu_pro_instruct (31 of 12,032)",
         "212 of",
         "2 runs are",

@@ -32,7 +32,7 @@ def _paragraphs(document: Document) -> Iterator[str]:
         yield from _section(section, blocks)
     if document.alarms:
         yield "### Alarms"
-        yield "\n".join(map(_alarm, document.alarms))
+        yield "\n".join(_alarm(alarm, document.summary) for alarm in document.alarms)
     for section, blocks in sections[1:]:
         yield from _section(section, blocks)
     if document.notes:
@@ -46,8 +46,8 @@ def _section(section: Section, blocks: Iterable[Block]) -> Iterator[str]:
         yield from _block(block, section)
 
 
-def _alarm(alarm: Alarm) -> str:
-    tasks = text.describe_alarm_tasks(alarm)
+def _alarm(alarm: Alarm, summary: str) -> str:
+    tasks = text.describe_alarm_tasks(alarm, said=summary)
     return f"- {_plain(alarm.kind)}{f': {_plain(tasks)}' if tasks else ''}. {_plain(alarm.hint)}"
 
 

@@ -68,7 +68,7 @@ def _show_alarms(document: Document, say: Speaker) -> None:
     if document.alarms or document.notes:
         say.line()
     for alarm in document.alarms:
-        tasks = write.describe_alarm_tasks(alarm, _NAMED_TASKS)
+        tasks = write.describe_alarm_tasks(alarm, _NAMED_TASKS, said=document.summary)
         say.line(f"! {alarm.kind}{f': {tasks}' if tasks else ''}. {alarm.hint}", "red" if alarm.veto else CAUTION)
     for note in document.notes:
         say.line(f"note: {note}", CAUTION)

@@ -223,14 +223,16 @@ def group_by_reason(tasks: Iterable[TaskDecision]) -> list[tuple[str, list[str]]
     return list(names.items())
 
 
-def describe_alarm_tasks(alarm: Alarm, most: int | None = None) -> str:
-    """``meta_ifeval (54 of 541), meta_math``, at most so many of them by name; empty for the whole run."""
+def describe_alarm_tasks(alarm: Alarm, most: int | None = None, *, said: str = "") -> str:
+    """``meta_ifeval (54 of 541), meta_math``, at most so many of them by name; empty for the whole run, and where this
+    is ``said`` already."""
     from meta_eval.judge.alarms import describe_alarm, describe_alarms
 
     named = [occurrence for occurrence in alarm.tasks if describe_alarm(occurrence)]
     shown = named if most is None else named[:most]
     more = f" and {len(named) - len(shown)} more" if len(named) > len(shown) else ""
-    return f"{describe_alarms(shown)}{more}"
+    words = f"{describe_alarms(shown)}{more}"
+    return "" if f"{alarm.kind}: {words}" in said else words
 
 
 def describe_noise(noise: EngineNoise) -> str:
