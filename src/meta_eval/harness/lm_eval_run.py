@@ -373,7 +373,7 @@ def _check_models(files: OutputIndex) -> None:
             raise ResultsError(
                 f"{task} was run with {len(models)} models: {listed}",
                 where=str(find_common_folder(folder for _, folder in models.values())),
-                hint="Name the folder of one of them; `meta-eval compare A B` compares two",
+                hint="Name the folder or files of one of them; `meta-eval compare A B` compares two",
             )
 
 

@@ -36,7 +36,7 @@ _PARTS = (
 
 _SHAPES = {
     "within margin": "holds", "worse": "below", "undecided": "unknown",
-    "same": "holds", "different": "below",
+    "same": "holds", "no fault seen": "holds", "different": "below",
     "no alarm": "holds", "alarm": "below", "too few runs": "unknown",
     "SHIP": "holds", "DON'T SHIP": "below", "UNDECIDED": "unknown",
     "not compared": "unknown", None: "",
@@ -130,7 +130,7 @@ def _environment() -> Environment:
         "plural": plural,
         "describe_alarm": describe_alarm,
     }
-    environment.filters |= {"shape": _SHAPES.__getitem__, "template": _template}
+    environment.filters |= {"shape": lambda outcome: _SHAPES.get(outcome, "unknown"), "template": _template}
     environment.globals |= {"link": _link, "nats": text.format_nats}
     return environment
 

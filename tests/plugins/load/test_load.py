@@ -55,8 +55,10 @@ def test_without_log_probabilities_signs_in_the_text_suffice(place: Path) -> Non
 
 def test_without_log_probabilities_no_fault_is_seen_at_best(place: Path) -> None:
     with load_server(place / "model", tied=0, scores=False) as server:
-        tree = run_load(place, server, "--concurrency", "24", "--traffic", "0", "--docs", "200", code=0)
+        words = ("--concurrency", "24", "--traffic", "0", "--docs", "200", "--html", "page.html")
+        tree = run_load(place, server, *words, code=0)
     assert tree["summary"].startswith("no fault seen under load up to 24 in flight")
+    assert "no fault seen" in (place / "page.html").read_text(encoding="utf-8")
 
 
 def test_an_answer_that_goes_on_behind_its_stop_text_is_a_sure_sign(place: Path) -> None:

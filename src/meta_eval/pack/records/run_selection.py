@@ -132,7 +132,7 @@ def choose_runs(
     if run is not None:
         chosen = {task: task_files for task, task_files in chosen.items() if _is_of(task_files, run)}
     if run is not None and not chosen:
-        times = sorted({task_files.time for those in chosen_runs.values() for task_files in those})
+        times = sorted({one.time or str(one.results) for those in chosen_runs.values() for one in those})
         raise ConfigError(
             f"{name} holds no run of {quoted(run)}", where="evals_run", hint=f"It holds runs of {join_names(times, 6)}"
         )
