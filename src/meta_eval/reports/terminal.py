@@ -26,9 +26,8 @@ _NAMED_TASKS = 6
 STYLES = {
     "no alarm": "bold green", "alarm": "bold red", "too few runs": CAUTION,
     "within margin": "green", "worse": "red", "undecided": CAUTION,
-    "SHIP": "bold green", "DON'T SHIP": "bold red", "UNDECIDED": f"bold {CAUTION}", "same": "green", "no fault seen": "green",
-    "different": "red",
-    "not compared": "red",
+    "SHIP": "bold green", "DON'T SHIP": "bold red", "UNDECIDED": f"bold {CAUTION}", "same": "green", "different": "red",
+    "no fault seen": "green", "not compared": "red",
 }  # fmt: skip
 
 
