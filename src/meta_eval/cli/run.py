@@ -46,8 +46,8 @@ def run(
     If it stops, it keeps every answer. Rerun the same command to resume.
 
     Exit codes: 0 done, 1 requests failed permanently or answers are missing or cannot be graded, 2 an error that you
-    can fix, 130 interrupted. Else, with --gate: 0 SHIP, 1 DON'T SHIP, 3 UNDECIDED. Of several models the worst counts: 2
-    before 1, 3 and 0.
+    can fix, 130 interrupted. Else, with --gate: 0 SHIP, 1 DON'T SHIP, 3 UNDECIDED. Of several models the worst counts:
+    2 before 1, 3 and 0.
 
     Example: meta-eval run --set model_name=org/model --set tasks=mmlu
     """
