@@ -264,3 +264,9 @@ def test_a_view_of_two_runs_says_that_it_shows_no_several_candidates(tmp_path: P
     done = cli("compare", "a", "b", "c", "--view", "flips=f.jsonl", cwd=tmp_path)
     assert done.returncode == 2
     assert "shows only compare, not candidates. Compare one candidate at a time" in " ".join(done.stderr.split())
+
+
+def test_a_document_with_an_outcome_of_its_own_has_a_page() -> None:
+    """The verb of a package may decide in words that the page does not know."""
+    document = replace(make_comparison().document(), outcome="good enough")
+    assert 'class="decision unknown"' in "".join(map(str, find_view("html", "compare").render(document)))
