@@ -436,12 +436,14 @@ def process_results(doc, results):
 """
 
 
-def own_pack(tmp_path: Path, rows: list[dict[str, Any]], *, spec: str = "", top: str = "") -> Path:
+def own_pack(
+    tmp_path: Path, rows: list[dict[str, Any]], *, spec: str = "", top: str = "", utils: str = OWN_UTILS
+) -> Path:
     templates = some_templates(tmp_path)
     (templates / "own").mkdir()
     yaml = OWN_YAML % spec + top
     (templates / "own" / "own.yaml").write_text(yaml)
-    (templates / "own" / "utils.py").write_text(OWN_UTILS)
+    (templates / "own" / "utils.py").write_text(utils)
     evals = tmp_path / "Llama-3.1-8B-Instruct-evals"
     write_rows(evals / "own.jsonl", rows)
     return prepare(tmp_path / "work_dir", "meta_own", evals_dataset=str(evals), template_dir=str(templates))
@@ -493,6 +495,24 @@ def test_why_a_grader_failed_stands_beside_its_doc(tmp_path: Path) -> None:
     ]
     assert report.tallies is not None
     assert report.tallies.total.ungraded == 1
+
+
+@pytest.mark.parametrize(
+    ("returned", "said"),
+    [
+        ('{"f1": 1.0, "answer": 1.0}', "returns the metric 'answer', the name of a field of every sample"),
+        ('{"f1": 1.0, "doc": 1.0}', "returns the metric 'doc', the name of a field of every sample"),
+        ('{"f1": 1.0, 1: 1.0}', "returns no metrics by name, but {'f1': 1.0, 1: 1.0}"),
+        ("None", "returns no metrics by name, but None"),
+    ],
+)
+def test_a_scorer_that_returns_no_metrics_of_names_of_their_own_is_refused(
+    tmp_path: Path, returned: str, said: str
+) -> None:
+    utils = f"{OWN_UTILS}\ndef process_results(doc, results):\n    return {returned}\n"
+    report = checked(own_pack(tmp_path, [own_row("1", f1=1.0)], utils=utils), "meta_own")
+    assert report.status == "failed"
+    assert f"meta_own: process_results: {said}" in str(report.reason)
 
 
 def test_code_is_run_only_when_it_is_allowed(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from meta_eval.base.display import name_error, name_path
+from meta_eval.base.display import name_error, name_path, quoted
 from meta_eval.base.errors import PackError, TemplateError, UserError
 from meta_eval.base.isolation import isolate_code, silence_output
 from meta_eval.base.logs import report_progress
@@ -31,6 +31,7 @@ from meta_eval.harness.evaluator_patches import (
     seed_language_detection,
     share_settings,
 )
+from meta_eval.harness.sample_parser import SAMPLE_FIELDS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -297,7 +298,7 @@ class _Watch:
     def __call__(self, doc: Mapping[str, Any], results: Any) -> Any:
         self.draws.begin_doc()
         try:
-            return self._inner(doc, results)
+            graded = self._inner(doc, results)
         except Exception as error:
             if lacks := explain_lacking_part(error):
                 raise lacks from None
@@ -312,6 +313,13 @@ class _Watch:
             if self._done == self._total:  # what follows draws as if no doc had
                 self.draws.restore()
             report_progress(self._name, self._done, self._total)
+        if not isinstance(graded, dict) or not all(isinstance(name, str) for name in graded):
+            what = f"returns no metrics by name, but {quoted(graded)}"
+            raise TemplateError(what, where=self._where, hint="Return a dict: the name of each metric, and its value")
+        if taken := SAMPLE_FIELDS.intersection(graded):
+            what = f"returns the metric {min(taken)!r}, the name of a field of every sample"
+            raise TemplateError(what, where=self._where, hint="Give the metric another name, in metric_list, too")
+        return graded
 
     def record(self, record: logging.LogRecord) -> None:
         if record.name.startswith("meta_eval.") and self._done < self._total:

@@ -449,6 +449,9 @@ _OLD_FIELDS = frozenset(
     )
 )
 
+SAMPLE_FIELDS = _OLD_FIELDS | {"metrics", "answer"}
+"""What a sample holds beside its metrics. A metric of such a name would take the place of the field."""
+
 
 def list_metrics(sample: Sample) -> list[str]:
     """List the metrics that a sample names, in lm-eval's order."""

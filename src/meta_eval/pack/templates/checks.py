@@ -17,6 +17,7 @@ from typing import Any
 from meta_eval.base.display import quoted
 from meta_eval.base.errors import TemplateError, suggest_name
 from meta_eval.base.inputs import describe_error, read_regular
+from meta_eval.harness.sample_parser import SAMPLE_FIELDS
 from meta_eval.harness.settings import SAMPLING
 from meta_eval.pack.templates.spec import FunctionRef, find_functions
 
@@ -253,6 +254,9 @@ def check_metrics(entries: Any) -> None:
             continue
         if not isinstance(metric, str) or not metric or "," in metric:
             raise TemplateError(f"metric_list.{number}.metric: {quoted(metric)} is not a valid metric name")
+        if metric in SAMPLE_FIELDS:
+            what = f"metric_list.{number}.metric: {quoted(metric)} is the name of a field of every sample"
+            raise TemplateError(what, hint="Give the metric another name, in process_results, too")
         direction = entry.get("higher_is_better")
         if not isinstance(direction, bool | None):
             what = f"metric_list.{number}.higher_is_better: {quoted(direction)} is neither true nor false"
