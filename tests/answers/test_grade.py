@@ -497,6 +497,14 @@ def test_answers_of_two_settings_of_run_are_not_one_run(place: Path) -> None:
     assert f"settings: {both}, line 1; {both}, line {at}. Split a file before such a line" in refusal(place, both)
 
 
+@pytest.mark.parametrize("version", [2, "1", None])
+def test_answers_of_another_version_are_refused(version: object, place: Path) -> None:
+    head = {"format": "meta-eval answers", "version": version, "settings_sha256": "0"}
+    file = place / "newer.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in [head, *lines_of(place / "answers.jsonl")]))
+    assert f"is of version {version!r}, and this meta-eval reads version 1" in refusal(place, file)
+
+
 @pytest.mark.parametrize("name", ["engine", "model"])
 @pytest.mark.parametrize("value", ["..", "a\0b", "\ud800", "\x1b[31m", "\u202e", "é" * 128])
 def test_a_name_that_no_folder_has_is_told_with_its_line(name: str, value: str, place: Path) -> None:

@@ -27,20 +27,21 @@ def compare(
     after: list[Row],
     gate: Gate,
     averages: tuple[Mapping[str, Any] | None, ...] = (None, None),
+    shares: tuple[str, ...] = ("shares",),
 ) -> RunDecision:
-    runs = [read_once(folder / name, *side) for name, *side in zip("ab", (before, after), averages, strict=True)]
-    return judge(*runs, gate=gate)
+    sides = zip("ab", (before, after), averages, strict=True)
+    return judge(*(read_once(folder / name, *side, shares) for name, *side in sides), gate=gate)
 
 
 _READ: dict[str, Run] = {}
 
 
-def read_once(folder: Path, rows: list[Row], own: Mapping[str, Any] | None) -> Run:
-    """A run of both tasks. That of a folder of this name with the same rows is not made again: no test changes it."""
-    key = repr((folder.name, rows, own))
+def read_once(folder: Path, rows: list[Row], own: Mapping[str, Any] | None, shares: tuple[str, ...]) -> Run:
+    """A run of its tasks. That of a folder of this name with the same rows is not made again: no test changes it."""
+    key = repr((folder.name, rows, own, shares))
     if key not in _READ:
         averages = {"own": own} if own is not None else {}
-        _READ[key] = read_stock_run(folder, {"shares": SHARES, "own": rows}, averages=averages)
+        _READ[key] = read_stock_run(folder, {**dict.fromkeys(shares, SHARES), "own": rows}, averages=averages)
     return _READ[key]
 
 
@@ -72,6 +73,39 @@ def test_a_score_of_100_is_judged_in_its_own_unit(
     own = next(task.own_unit for task in judgement.tasks if task.name == "own")
     assert own is not None and own.interval is not None
     assert own.value == pytest.approx(drop, abs=0.02) and own.value in own.interval
+
+
+@pytest.mark.parametrize(
+    ("drop", "margin", "outcome", "said"),
+    [
+        (
+            4.0,
+            2.0,
+            "DON'T SHIP",
+            "Why: beyond its margin: own (judge_score,none fell from 83 to 79, a drop of 4 (",
+        ),
+        (0.0, 2.0, "UNDECIDED", "Why: there is no task to decide on."),
+    ],
+)
+def test_without_a_share_a_task_beyond_its_margin_still_fails_the_run(
+    tmp_path: Path, drop: float, margin: float, outcome: str, said: str
+) -> None:
+    before, after = judged(lambda n: 80.0 + n % 7), judged(lambda n: 80.0 + n % 7 - drop + (n % 3 - 1))
+    judgement = compare(tmp_path, before, after, Gate(margin={"mean": 5, "own": margin}), shares=())
+    assert judgement.decision.outcome == outcome
+    headline = write_headline(judgement.decision)
+    assert headline.startswith(f"{outcome}: {'no mean drop' if drop else 'nothing was compared'}, margin 5.")
+    assert said in headline
+
+
+def test_a_perplexity_of_words_that_are_counted_otherwise_is_never_within_its_margin(tmp_path: Path) -> None:
+    costs = [(-40.0 - number % 5, number) for number in range(60)]
+    sides = [[make_sample(n, "none", {"word_perplexity": [cost, words]}) for cost, n in costs] for words in (20, 10)]
+    averages = tuple(
+        {"word_perplexity,none": math.exp(-sum(cost for cost, _ in costs) / (60 * words))} for words in (20, 10)
+    )
+    judgement = compare(tmp_path, *sides, Gate(margin={"mean": 5, "own": 0.2}), averages)
+    assert judgement.decision.outcome == "DON'T SHIP"
 
 
 @pytest.mark.parametrize(

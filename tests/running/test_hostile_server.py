@@ -220,6 +220,7 @@ def test_a_key_that_a_server_repeats_in_another_way_of_writing_is_nowhere(server
         ODD_KEY.encode().hex(), ODD_KEY.encode().hex().upper(), ODD_KEY.encode().hex(":"),
         *("".join(form.format(ord(letter)) for letter in ODD_KEY)
           for form in ("%{:02x}", "%{:02X}", "%25{:02X}", r"\x{:02x}", r"\u{:04x}", "&#{};", "&#x{:X};", "&amp;#{};")),
+        ODD_KEY.upper(), ODD_KEY[1:], ODD_KEY[:-3], f"{ODD_KEY[:12]} {ODD_KEY[10:]}", ODD_KEY[4:].title() + ODD_KEY[:14],
         ODD_KEY.replace("e", "%65"), ODD_KEY.replace("c", "&#99;").replace("k", "%6B"),
         *(raw.decode() for raw in encoded), *(raw.decode().replace("+", "-").replace("/", "_") for raw in encoded),
     ]  # fmt: skip

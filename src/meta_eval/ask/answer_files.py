@@ -22,6 +22,7 @@ from typing import Any, ClassVar, Literal
 from meta_eval.ask.model_tokens import Encoder
 from meta_eval.ask.request import Request, RequestKey
 from meta_eval.ask.request_kinds import encode_requests, find_request_kind
+from meta_eval.base.display import quoted
 from meta_eval.base.errors import ConfigError, UserError, locating, suggest_name
 from meta_eval.base.extensions import Extension, ExtensionError, find_extensions, load_extension
 from meta_eval.base.hashing import hash_file
@@ -446,6 +447,9 @@ def _find_kind(content: object, forms: Sequence[AnswerForm]) -> tuple[AnswerForm
 
 
 def _read_header(content: Mapping[str, Any], file: str, where: str, answers: Answers) -> None:
+    if (version := content.get("version", VERSION)) != VERSION:
+        what = f"is of version {quoted(version)}, and this meta-eval reads version {VERSION}"
+        raise AnswersError(what, where=file, hint="pip install --upgrade meta-eval")
     answers.settings.setdefault(str(content.get("settings_sha256")), where)
     if "seed_sha256" in content:
         answers.orders.setdefault(str(content["seed_sha256"]), file)

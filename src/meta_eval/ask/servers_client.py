@@ -208,6 +208,8 @@ class ServersClient(Client, Generic[_Server]):
     def __enter__(self) -> Self:
         settings = self.settings
         self._loop = asyncio.new_event_loop()
+        # A request that fails says so itself; asyncio would write a traceback, too, where memory runs out.
+        self._loop.set_exception_handler(lambda *_: None)
         self._thread = threading.Thread(target=self._run_loop, name="servers", daemon=True)
         self._thread.start()
         try:

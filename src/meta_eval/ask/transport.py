@@ -16,6 +16,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from email.utils import parsedate_to_datetime
+from itertools import takewhile
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
@@ -147,12 +148,20 @@ def _spell_hex(number: int) -> str:
     return "".join(f"[{digit}{digit.upper()}]" if digit.isalpha() else digit for digit in f"{number:02x}")
 
 
+def _count_alike(a: str, b: str) -> int:
+    """How many first characters two texts share."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(a, b, strict=False)))
+
+
 class _Key:
     """Hides an API key in whatever an endpoint sends."""
 
     def __init__(self, key: str | None) -> None:
         self._key = key or ""
-        self._forms = [re.compile(form) for form in _list_forms(self._key)] if key else []
+        self._forms = [re.compile(form, re.IGNORECASE) for form in _list_forms(self._key)] if key else []
+        # Each half of the key has one of its quarters whole.
+        quarter = len(self._key) // 4 if len(self._key) >= _SECRET else 0
+        self._parts = [(at, self._key[at : at + quarter].lower()) for at in range(0, 4 * quarter, quarter or 1)]
 
     def hide(self, value: Any, *, at_least: int = 1) -> Any:
         """A text, or all texts of a JSON tree, without the key, if that has so many characters."""
@@ -161,18 +170,34 @@ class _Key:
         if isinstance(value, str):
             for form in self._forms:
                 value = form.sub("…", value)
-            return value
+            return self._hide_parts(value)
         if isinstance(value, list):
             return [self.hide(item) for item in value]
         if isinstance(value, dict):
             return {self.hide(name): self.hide(item) for name, item in value.items()}
         return value
 
+    def _hide_parts(self, text: str) -> str:
+        """The text without half of the key and more, in letters of either case."""
+        spans, low, key = [], text.lower(), self._key.lower()
+        for start, part in self._parts if len(low) == len(text) else ():
+            at = low.find(part)
+            while at >= 0:
+                begin = at - _count_alike(key[:start][::-1], low[max(0, at - start) : at][::-1])
+                end = at + _count_alike(key[start:], low[at : at + len(key) - start])
+                if end - begin >= len(key) // 2:
+                    spans.append((begin, end))
+                at = low.find(part, end)
+        for begin, end in sorted({*spans}, reverse=True):
+            text = f"{text[:begin]}…{text[end:]}"
+        return text
+
     def is_in(self, raw: bytes) -> bool:
         """Whether JSON may hold the key, as it is or with escapes. Large answers without it are not searched."""
         escapes = not _ESCAPED.isdisjoint(self._key) or b"\\u00" in raw or b"\\/" in raw
         text = "" if escapes else raw.decode("utf-8", "replace")
-        return escapes or any(form.search(text) for form in self._forms)
+        low = text.lower()
+        return escapes or any(form.search(text) for form in self._forms) or any(part in low for _, part in self._parts)
 
 
 class Reply:
@@ -212,7 +237,7 @@ class Reply:
         """Why the server refuses a request, as a single line, without tags of HTML: one may stand inside a key."""
         raw = self._body
         try:
-            tree = self._hidden(self._parse(), at_least=1)
+            tree = self._parse()
         except GarbledError:
             text = raw.decode("utf-8", "replace") if isinstance(raw, bytes) else ""
             return shorten_words(self._key.hide(_TAG.sub("", text))) or "no reason given"

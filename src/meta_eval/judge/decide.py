@@ -222,10 +222,11 @@ def decide_outcome(
     others = [_describe_veto(veto) for veto in vetoes if not (veto.first or veto.invalid or veto.fails)]
     caveats = (*firsts, *caveats)
     if not tasks:
-        nothing = (*caveats, *failures, *others, "there is no task to decide on")
+        nothing = (*caveats, *failures, *others, *(() if failures else ("there is no task to decide on",)))
+        is_invalid = any(veto.invalid for veto in vetoes)
         return Decision(
-            "UNDECIDED", margin, None, None, None, None, None, (), tuple(vetoes), nothing, None, caveats,
-            weights=weighting, invalid=any(veto.invalid for veto in vetoes), left_out=left_out,
+            "DON'T SHIP" if failures and not is_invalid else "UNDECIDED", margin, None, None, None, None, None, (),
+            tuple(vetoes), nothing, None, caveats, weights=weighting, invalid=is_invalid, left_out=left_out,
         )  # fmt: skip
     invalid = frozenset(task for veto in vetoes for task in veto.invalid)
     run_effect = stats.measure_run_effect(pair.runs for pair in tasks)

@@ -207,7 +207,9 @@ def _pair_docs(
         return None
     scores = _summarise(before, metric_key), _summarise(after, metric_key)
     names = clusters([pair[1][0][place] for place in used])
-    weights = [value.weight if isinstance(value, PerplexityParts) else 1.0 for value in before]
+    weights = _list_weights(before)
+    if weights != _list_weights(after):  # words or bytes are counted otherwise, so that the docs are not alike
+        return None
     size = math.fsum(weights) / len(weights)
     rises = [_amount(b) - _amount(a) for a, b in zip(before, after, strict=True)]
     rise = math.fsum(rises) / math.fsum(weights)
@@ -289,8 +291,12 @@ def _is_finite(value: float | PerplexityParts) -> bool:
 
 
 def _mean(values: Sequence[float | PerplexityParts]) -> float:
-    weights = [value.weight if isinstance(value, PerplexityParts) else 1.0 for value in values]
-    return math.fsum(map(_amount, values)) / math.fsum(weights)
+    return math.fsum(map(_amount, values)) / math.fsum(_list_weights(values))
+
+
+def _list_weights(values: Sequence[float | PerplexityParts]) -> list[float]:
+    """The words or bytes of each doc; 1 of a doc that has a number alone."""
+    return [value.weight if isinstance(value, PerplexityParts) else 1.0 for value in values]
 
 
 def _summarise(values: Sequence[float | PerplexityParts], metric_key: str) -> float:

@@ -111,7 +111,7 @@ def write_headline(decision: Decision, alarms: Iterable[Alarm] = ()) -> str:
         decision: The decision.
         alarms: The alarms that stand below; see `explain_decision`.
     """
-    compared = "nothing was compared"
+    compared = "no mean drop" if decision.outcome == "DON'T SHIP" else "nothing was compared"
     if decision.mean is not None:
         gain = ", a gain" if decision.mean.value < 0 and decision.interval and decision.interval.upper < 0 else ""
         compared = (

@@ -129,6 +129,13 @@ def test_the_first_scorer_is_the_main_one_even_where_a_sample_lacks_it(tmp_path:
     assert any("1 doc has no verdict" in note for note in run.notes)
 
 
+def test_a_scorer_of_a_few_samples_is_not_the_main_one_though_it_stands_first(tmp_path: Path) -> None:
+    odd = sample(1, scores={"extra": {"value": "I"}, "match": {"value": "C"}})
+    rows = [odd, *(sample(number, scores={"match": {"value": "C"}}) for number in (2, 3, 4))]
+    task = read(write(tmp_path / "a.eval", log(rows)))
+    assert [next(iter(doc.filter_results["none"].metrics)) for doc in task.docs] == ["match"] * 4
+
+
 def test_messages_that_no_endpoint_takes_are_a_prompt_that_cannot_be_asked(tmp_path: Path) -> None:
     row = sample(1)
     row["messages"].insert(0, {"role": "user", "content": [5]})

@@ -231,6 +231,8 @@ def test_a_malformed_original_stops_and_is_named(broken: dict[str, Any]) -> None
         ("punctuation:no_coma", {}, "can check, 'punctuation:no_coma'; did you mean 'punctuation:no_comma'?"),
         ("punctuation:no_comma", {"nonsense": 1}, "nonsense of punctuation:no_comma is 1 and should be left out"),
         ("keywords:existence", {"keywords": ["(((("]}, "keywords of keywords:existence is ['(((('] and should be a list"),
+        ("keywords:existence", {"keywords": ["(a+)+$"]}, "is ['(a+)+$'] and should be a list of texts, each a regular expression without"),
+        ("keywords:existence", {"keywords": ["a?" * 30 + "a" * 30]}, "each a regular expression without repetitions"),
         ("keywords:existence", {"keywords": [None]}, "is [None] and should be a list of texts"),
         ("keywords:existence", {"keywords": "one"}, "is 'one' and should be a list of texts"),
         ("keywords:existence", {"keywords": []}, "is [] and should be a list of texts"),

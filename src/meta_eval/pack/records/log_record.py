@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -336,9 +337,14 @@ def _list_other_means(metric: str, values: Sequence[float], logged: LoggedTask) 
 
 
 def _find_main_metric(answers: Sequence[RecordedDoc]) -> str | None:
-    """The metric that says whether an answer is right: the first of the answer with the most; None without any."""
-    verdicts = max((answer.metrics for answer in answers if not answer.fault), key=len, default={})
-    return next(iter(verdicts), None)
+    """The metric that says whether an answer is right: of those that at least half of the answers have, the one that
+    most often stands first where there are several. None without any."""
+    verdicts = [answer.metrics for answer in answers if not answer.fault and answer.metrics]
+    counts = Counter(chain.from_iterable(verdicts))
+    usual = {name for name, count in counts.items() if 2 * count >= len(verdicts)} or set(counts)
+    several = [some for some in verdicts if len(some) > 1] or verdicts
+    firsts = Counter(name for some in several if (name := next((name for name in some if name in usual), None)))
+    return max(firsts, key=firsts.__getitem__, default=None)
 
 
 def _group(answers: Sequence[RecordedDoc]) -> list[list[RecordedDoc]]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +152,39 @@ def test_an_audit_on_another_engine_does_not_call_the_same_weights_different(fol
     outcome, figures = audit_on_llama_cpp(folder, packages, run, "vllm")
     assert (outcome, figures["docs"] >= 40) == ("undecided", True), "no noise was measured"
     assert figures["score"] < NEAR
+
+
+SERVE_WITH_A_PENALTY = """
+import sys, xllamacpp
+params = xllamacpp.CommonParams()
+params.model.path, params.n_parallel, params.n_ctx, params.port = "F32.gguf", 4, 4096, 0
+params.cpuparams.n_threads = 1
+params.sampling.penalty_repeat = 1.3
+server = xllamacpp.Server(params)
+print(server.listening_address, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_an_audit_names_the_penalty_that_a_server_takes_by_default(folder: Path, packages: str) -> None:
+    """It is asked for greedy answers, and nothing is said of a penalty."""
+    paths = f"{REPOSITORY / 'src'}{os.pathsep}{packages}"
+    some = ("--set", "limit=15", "--set", "tasks=smollm2_facts,smollm2_numbers", "--set", "work_dir=penalised")
+    with subprocess.Popen(
+        [sys.executable, "-c", SERVE_WITH_A_PENALTY], cwd=folder, env={**os.environ, "PYTHONPATH": paths},
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+    ) as server:  # fmt: skip
+        assert server.stdout is not None
+        values = ("backend=server", f"base_url={server.stdout.readline().strip()}/v1", "output_path=out-penalised",
+                  "model_name=F32.gguf", "tokenizer=float32")  # fmt: skip
+        done = process("run", "--json", "--no-report", *some, *(word for value in values for word in ("--set", value)),
+                       cwd=folder, PYTHONPATH=paths)  # fmt: skip
+        server.kill()
+    assert done.returncode == 0, done.stderr[-3000:]
+    words = ("audit", *json.loads(done.stdout)["answers"], "--pack", "penalised", "--output", "audited-penalised")
+    report = on_llama_cpp(folder, packages, "F32.gguf", *words)
+    assert report["outcome"] == "different"
+    assert [cause["key"] for cause in report["causes"]] == ["penalty"]
 
 
 def test_the_sound_model_finds_its_recorded_answers(sound: Any) -> None:

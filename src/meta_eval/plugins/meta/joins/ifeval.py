@@ -54,9 +54,13 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str) and bool(value.strip())
 
 
+# What repeats a part of a regular expression: its search may take longer than anyone waits. No original has one.
+_REPEATS = re.compile(r"(?<!\\)[*+{]|(?:(?<!\\)\?.*){9}", re.DOTALL)
+
+
 def _is_pattern(value: object) -> bool:
     try:
-        return _is_text(value) and bool(re.compile(str(value)))
+        return _is_text(value) and not _REPEATS.search(str(value)) and bool(re.compile(str(value)))
     except (re.error, OverflowError, RecursionError):
         return False
 
@@ -65,10 +69,10 @@ def _is_pattern(value: object) -> bool:
 _Argument = tuple[Callable[[Any], bool], str]
 _COUNT: _Argument = _is_count, "a whole number from 1"
 _TEXT: _Argument = _is_text, "a text"
-_PATTERN: _Argument = _is_pattern, "a text that is a regular expression"
+_PATTERN: _Argument = _is_pattern, "a text that is a regular expression without repetitions"
 _PATTERNS: _Argument = (
     lambda value: isinstance(value, list) and bool(value) and all(map(_is_pattern, value)),
-    "a list of texts, each a regular expression",
+    "a list of texts, each a regular expression without repetitions",
 )
 _RELATION: _Argument = lambda value: value in ("less than", "at least"), "'less than' or 'at least'"
 _LETTER: _Argument = lambda value: isinstance(value, str) and len(value) == 1, "a text of one character"
