@@ -62,7 +62,7 @@ _BASES = {
     "twelve": "12",
     "sixteen": "16",
 }
-_DEGREES = re.compile(r"(\d+(?:\.\d+)?)°")
+_DEGREES = re.compile(r"(?<!\d)(\d+(?:\.\d+)?)°")
 _TEXT = re.compile(r"\\(?:text(?:bf|it|rm)?|mbox|mathrm|operatorname)\s*\{[^{}]*[A-Za-z]{2}[^{}]*\}\W*")
 _CLOCK = re.compile(r"\d{1,2}(?::\d\d)?[ap]\.?m\.?", re.IGNORECASE)
 _CALCULATED = re.compile(r"[-+*/^!]|\\(?:frac|cdot|times|div|sqrt|pm)(?![A-Za-z])|(?<![_\w{])\d")

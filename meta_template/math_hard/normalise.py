@@ -128,6 +128,7 @@ _GROUPED_ARGUMENT = re.compile(r"(?<=\{)\d{1,3}(?:,\d{3})+(?=\})")
 SYMBOL = re.compile(r"\\[A-Za-z]+|\\.|.", re.DOTALL)
 _INSIDE = r"(?:[^{}\\]|\\.|\{(?:[^{}\\]|\\.)*\})*"
 _INFIX = re.compile(rf"(?<!\\)\{{({_INSIDE}?)\\(over|choose)(?![A-Za-z])({_INSIDE})\}}")
+_MOST_INFIX = 40  # of an answer; each is looked for in all of it
 _PREFIX = {"over": "frac", "choose": "binom"}
 _UNWRAPPED = frozenset((r"\text", r"\boxed", r"\fbox", r"\overline", r"\overrightarrow", r"\vec"))
 _ARGUMENTS = {r"\frac": 2, r"\binom": 2, r"\sqrt": 1}
@@ -182,7 +183,9 @@ def _prefixed(text: str) -> str:
     if r"\over" not in text and r"\choose" not in text:
         return text
     text = f"{{{text}}}"
-    while (match := _INFIX.search(text)) is not None:
+    for _ in range(_MOST_INFIX):
+        if (match := _INFIX.search(text)) is None:
+            break
         prefixed = rf"{{\{_PREFIX[match[2]]}{{{match[1].strip()}}}{{{match[3].strip()}}}}}"
         text = text[: match.start()] + prefixed + text[match.end() :]
     return re.sub(r"(?<=\d) ?\{(\\frac\{\d+\}\{\d+\})\}", r"\1", text[1:-1])

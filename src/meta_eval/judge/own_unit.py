@@ -203,13 +203,12 @@ def _pair_docs(
         return None
     used = [place for place, doc in enumerate(zip(first, second, strict=True)) if all(map(_is_finite, doc))]
     before, after = ([side[place] for place in used] for side in (first, second))
-    if not used or type(before[0]) is not type(after[0]):
+    weights = _list_weights(before)
+    # Otherwise words or bytes are counted in another way, and the docs are not alike.
+    if not used or type(before[0]) is not type(after[0]) or weights != _list_weights(after):
         return None
     scores = _summarise(before, metric_key), _summarise(after, metric_key)
     names = clusters([pair[1][0][place] for place in used])
-    weights = _list_weights(before)
-    if weights != _list_weights(after):  # words or bytes are counted otherwise, so that the docs are not alike
-        return None
     size = math.fsum(weights) / len(weights)
     rises = [_amount(b) - _amount(a) for a, b in zip(before, after, strict=True)]
     rise = math.fsum(rises) / math.fsum(weights)

@@ -448,6 +448,20 @@ def test_many_large_members_are_one_message(tmp_path: Path, monkeypatch: pytest.
     assert "or the log to 2 times its size" in str(refuse(path))
 
 
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+@pytest.mark.parametrize("verdict", ["C", "I"])
+def test_a_sample_that_is_in_a_log_twice_and_differs_is_refused(tmp_path: Path, verdict: str) -> None:
+    path = write(tmp_path / "a.eval", log([sample(1, "I"), sample(2, "C")]))
+    with zipfile.ZipFile(path, "a") as members:
+        name = next(name for name in members.namelist() if name.startswith("samples/1"))
+        content = members.read(name).decode().replace('"value": "I"', f'"value": "{verdict}"')
+        members.writestr(name, content)
+    if verdict == "I":
+        assert values(read(path)) == [0.0, 1.0]
+    else:
+        assert f"holds '{name}' twice, and they differ" in str(refuse(path))
+
+
 @pytest.mark.parametrize("packed", [None, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
 @pytest.mark.parametrize("place", [31, 60])
 def test_a_changed_byte_is_one_message(tmp_path: Path, packed: int | None, place: int) -> None:

@@ -8,12 +8,14 @@ import sys
 import threading
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import datasets
 import pytest
+from growth import check_growth
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from marks import each, thorough
@@ -419,6 +421,14 @@ def never(gold: str, answer: str) -> tuple[bool, str | None]:
 )
 def test_what_numbers_decide_is_not_asked_of_sympy(gold: str, answer: str) -> None:
     template().equivalence.equal(gold, answer, never)
+
+
+@pytest.mark.parametrize("part", ["7", r"\over", r"\choose ", "1,000", "{", r"\frac", "(", r"\text{a}"])
+def test_an_answer_that_repeats_itself_takes_time_in_proportion(part: str) -> None:
+    def compare(times: int) -> None:
+        template().equivalence.equal("12345", part * times, lambda _, __: template().equivalence.Verdict(False, None))
+
+    check_growth(partial(compare, 4000), partial(compare, 16_000), at_most=8, seconds=0.1)
 
 
 def test_an_empty_output_is_wrong_and_unextracted() -> None:

@@ -9,11 +9,13 @@ import lzma
 import struct
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from meta_eval.base.display import quoted
 from meta_eval.base.inputs import MAX_FILE, describe_error, open_data
 from meta_eval.pack.records.log_entries import parse_log
 from meta_eval.sockets import DataError, LogEntry, SourceError, peek_log, read_log
@@ -127,6 +129,11 @@ class _Zip:
             self._file.close()
             raise SourceError(f"{_DAMAGED}: it is no zip file", where=str(self._path), hint=_HINT) from None
         self.names = list(dict.fromkeys(self._zip.namelist()))
+        contents = {(info.filename, info.CRC, info.file_size) for info in self._zip.infolist()}
+        if len(contents) > len(self.names):  # readers differ in which of them counts
+            twice = next(name for name, count in Counter(name for name, *_ in contents).items() if count > 1)
+            self.__exit__()
+            raise SourceError(f"holds {quoted(twice)} twice, and they differ", where=str(self._path), hint=_HINT)
         if len(self.names) > _MOST_MEMBERS:
             self._file.close()
             raise SourceError(f"holds more than {_MOST_MEMBERS:,} files", where=str(self._path), hint=_HINT)
