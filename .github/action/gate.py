@@ -45,6 +45,8 @@ def judge() -> None:
     code, said = judge_results(folder)
     summary = read(folder / "report.md") or f"## Evaluation\n\n**error**: {escape(said)}\n"
     decision = read_decision(folder / "report.json") if code != ERROR else "error"
+    if decision == "error":  # an input that is an option, such as --help, ends with 0 and no decision
+        code = ERROR
     if code == UNDECIDED and os.environ["ALLOW_UNDECIDED"] == "true":
         code = 0
     if os.environ["HISTORY"] and decision != "error" and os.environ["GITHUB_EVENT_NAME"] != "pull_request":

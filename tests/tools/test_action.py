@@ -195,6 +195,11 @@ def test_a_schedule_keeps_a_history_and_a_pull_request_does_not(folder: Path, gi
     assert len(list_runs(folder / "past")) == 1
 
 
+def test_an_option_in_the_place_of_results_is_an_error(folder: Path, github: GitHub) -> None:
+    ran = run_action({**GATE, "results": "--help"}, folder, event="push", api=github.url)
+    assert (ran.code, ran.outputs["decision"]) == (2, "error")
+
+
 @thorough
 def test_results_that_are_not_there_are_one_message(folder: Path, github: GitHub) -> None:
     ran = run_action({**GATE, "results": "nowhere"}, folder, event="pull_request", api=github.url, in_bash=True)

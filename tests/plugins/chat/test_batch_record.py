@@ -52,6 +52,9 @@ def write_pair(folder: Path) -> Path:
 def test_a_key_in_the_body_of_a_request_is_no_setting() -> None:
     docs, generation = split_bodies([{**request(number)["body"], "api_key": f"s3cret-{number}"} for number in (1, 2)])
     docs += split_bodies([{**request(1)["body"], "api_key": "s3cret"}])[0]
+    headers = {"extra_headers": {"X": "s3cret"}, "provider": {"headers": {"Authorization": "Bearer s3cret-and-long"}}}
+    docs += split_bodies([{**request(1)["body"], **headers}])[0]
+    generation |= split_bodies([{**request(1)["body"], **headers}])[1]
     assert "s3cret" not in json.dumps([docs, generation])
     with pytest.raises(UserError, match="^request 0 asks for several answers at once"):
         split_bodies([{**request(0)["body"], "n": 2}])

@@ -21,7 +21,7 @@ class BatchFormat(RecordFormat):
     reads = "batch files with their requests"
     settings: ClassVar[Mapping[str, str]] = {
         "body": "every field of body, but model, stream, stream_options, n, user, metadata, store, service_tier, "
-        "safety_identifier and seed"
+        "safety_identifier, seed and those of a client"
     }
 
     def detect(self, place: Place) -> float:

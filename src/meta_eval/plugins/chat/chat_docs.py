@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 from meta_eval.base.inputs import format_json
-from meta_eval.base.secrets import HIDDEN, is_secret
+from meta_eval.base.secrets import HIDDEN, hide_secrets, is_secret
 from meta_eval.harness.chat_completion import ChatChoice
 from meta_eval.plugins.chat.assets.chat import text_match
 from meta_eval.plugins.chat.assets.chat.tools import tool_calls
@@ -18,8 +18,11 @@ from meta_eval.sockets import DataError, plural
 
 # Fields of a body that do not change what is asked.
 _OF_CALLER = frozenset(
-    ("model", "stream", "stream_options", "n", "user", "metadata", "store", "service_tier", "safety_identifier")
-)
+    (
+        "model", "stream", "stream_options", "n", "user", "metadata", "store", "service_tier", "safety_identifier",
+        "extra_headers", "extra_query", "timeout",
+    )
+)  # fmt: skip
 
 # Fields that belong to the messages, also where all docs have the same.
 _OF_DOC = frozenset(
@@ -46,7 +49,7 @@ def split_bodies(bodies: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, An
             raise DataError(f"request {number} asks for several answers at once", hint="Send a request per answer")
     values = [
         {
-            name: value
+            name: value if name in _OF_DOC else hide_secrets(value)
             for name, value in body.items()
             if name not in _OF_CALLER and value is not None and not is_secret(name, HIDDEN)
         }
