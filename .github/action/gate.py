@@ -72,10 +72,19 @@ def write_outputs(outputs: dict[str, Any]) -> None:
         file.writelines(f"{name}={value}\n" for name, value in outputs.items())
 
 
+def list_results() -> list[str]:
+    """The input `results`, a path a line."""
+    return [name_path(line.strip()) for line in os.environ["RESULTS"].splitlines() if line.strip()]
+
+
+def name_path(path: str) -> str:
+    """A path that is not taken for an option."""
+    return f"./{path}" if path.startswith("-") else path
+
+
 def judge_results(folder: Path) -> tuple[int, str]:
     """The exit code of `report` or `compare`, and its last words."""
-    results = [line.strip() for line in os.environ["RESULTS"].splitlines() if line.strip()]
-    baseline = os.environ["BASELINE"]
+    results, baseline = list_results(), name_path(os.environ["BASELINE"])
     words = ["compare", baseline, "--", *results] if baseline else ["report", *results]
     options = {"--pack": os.environ["PACK"], "--gate": os.environ["GATE"], "--max-drop": os.environ["MAX_DROP"]}
     if not options["--gate"] and not options["--max-drop"]:  # the margin of the pack, or 1 point
@@ -87,7 +96,7 @@ def judge_results(folder: Path) -> tuple[int, str]:
 
 def judge_history(folder: Path) -> tuple[int, str]:
     """The exit code of `history check`, and its last words."""
-    results = [line.strip() for line in os.environ["RESULTS"].splitlines() if line.strip()]
+    results = list_results()
     history = f"--folder={os.environ['HISTORY']}"
     added, said = call(["history", "add", *results, history])
     if added.returncode:

@@ -26,6 +26,9 @@ from pathlib import Path
 NEEDS_PUNKT = frozenset(("change_case:capital_word_frequency", "length_constraints:number_sentences"))
 PACK = Path(__file__).resolve().parent.parent
 
+# Characters of an answer: the checkers' patterns take ten seconds for so many brackets, and forty for twice as many.
+LONGEST = 50_000
+
 # lm-eval's checkers draw at random what an instruction leaves open. In IFEval that is a letter for keys 1122 and 1129:
 # they ask to count "#" and "!", which are no letters. With this seed, lm_eval's default, the draw is always "y", the
 # first draw of lm-eval itself.
@@ -136,7 +139,12 @@ def followed(doc: dict, index: int, response: str) -> tuple[bool, bool]:
 
     The loose check tries up to eight variants of the answer, first the answer itself, with the same random draws. It
     therefore passes whenever the strict check does, and only runs if that fails.
+
+    Raises:
+        ValueError: The answer is longer than `LONGEST`.
     """
+    if len(response) > LONGEST:
+        raise ValueError(f"the answer has more than {LONGEST:,} characters")
     module = checkers()
     example = module.InputExample(
         key=doc["key"],

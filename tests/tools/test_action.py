@@ -198,6 +198,14 @@ def test_a_schedule_keeps_a_history_and_a_pull_request_does_not(folder: Path, gi
 def test_an_option_in_the_place_of_results_is_an_error(folder: Path, github: GitHub) -> None:
     ran = run_action({**GATE, "results": "--help"}, folder, event="push", api=github.url)
     assert (ran.code, ran.outputs["decision"]) == (2, "error")
+    assert "--help: there is no such file or folder" in ran.summary
+
+
+def test_a_command_that_ends_well_without_a_decision_is_an_error(folder: Path, github: GitHub) -> None:
+    programs = stand_in(folder, "")
+    Path(programs, "meta-eval").write_text("#!/bin/sh\necho 'Usage: meta-eval report'\n")
+    ran = run_action(GATE, folder, event="push", api=github.url, path=programs)
+    assert (ran.code, ran.outputs["decision"]) == (2, "error")
 
 
 @thorough

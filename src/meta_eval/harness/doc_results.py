@@ -33,7 +33,7 @@ UNBOUNDED_METRICS = _WEIGHTED | {
 # Metrics where lower is better, if no results file says so (before 0.4.3 only a task's metric list has it).
 LOWER_IS_BETTER = _WEIGHTED | {
     "perplexity", "ter", "wer", "cer", "brier_score", "likelihood_diff", "pct_stereotype", "unextracted", "ungraded",
-    "self_judged", "loss", "nll", "mse", "rmse", "mae", "error", "error_rate", "edit_distance", "toxicity", "hallucination",
+    "self_judged", "loss", "nll", "mse", "rmse", "mae", "error", "error_rate", "edit_distance", "toxicity",
 }  # fmt: skip
 
 

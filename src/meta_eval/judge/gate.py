@@ -354,7 +354,7 @@ class Gate(_GateLimits):
 
 def _check_points(points: float, where: str) -> float:
     if not 0 < points < 100:
-        what = f"{quoted(points)} is not a number of points above 0 and below 100"
+        what = f"{quoted(points).removesuffix('.0')} is not a number of points above 0 and below 100"
         raise ConfigError(what, where=where, hint="Such as 1 or 0.5")
     return points
 

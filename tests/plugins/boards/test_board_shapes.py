@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -225,6 +226,14 @@ def test_names_of_files_have_several_forms(name: str, tmp_path: Path) -> None:
     record = open_folder(write_shape(tmp_path, choices_of_2023(), name=name))
     entry = record.read("harness_arc_challenge_25", Reading(tmp_path)).entry
     assert (entry.time, entry.shots) == ("2023-07-19T15-58-12.174583", "25")
+
+
+def test_two_files_of_one_task_and_time_are_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = next(path for path in write_shape(tmp_path, choices_of_2023()).rglob("*.parquet"))
+    (file.parent / "again").mkdir()
+    shutil.copy(file, file.parent / "again")
+    open_folder(tmp_path)
+    assert "of the same task and time does not" in caplog.text
 
 
 def test_details_in_json_are_refused(tmp_path: Path) -> None:

@@ -204,6 +204,15 @@ def test_a_checker_that_raises_is_not_followed_counted_and_named(caplog: pytest.
     assert "no:such_thing" in caplog.text
 
 
+def test_an_answer_that_no_checker_ends_with_is_not_followed_counted_and_named(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        result = score("[" * 50_001, ("detectable_content:number_placeholders", {"num_placeholders": 3}))
+    assert (result["inst_level_loose_acc"], result["ungraded"]) == ([False], 1)
+    assert "the answer has more than 50,000 characters" in caplog.text
+
+
 @given(st.text(max_size=80) | st.text("abcdefghijklmnopqrstuvwxyz\n*", max_size=80))
 def test_any_response_is_scored_and_loose_is_never_stricter(response: str) -> None:
     result = score(response, NO_COMMA, TITLE, QUOTED, TEN_WORDS, RIVER, HASHES, *OPEN)

@@ -215,7 +215,7 @@ def read_lm_eval_task(
         task = evaluator.load(code.name)
     except PackError as error:
         _check_questions(code.settings)
-        hint = error.hint or "Its dataset is fetched from the hub: go online"
+        hint = error.hint or "Mend its YAML and functions; or, if its dataset is on the hub, go online"
         raise SourceError(f"lm-eval cannot load it: {error.what}", where=where, hint=hint) from None
     if chat and chat.asked_as == "chat" and str(task.OUTPUT_TYPE) != "generate_until":
         raise DataError(

@@ -45,6 +45,7 @@ from meta_eval.sockets import (
     SourceError,
     UserError,
     locating,
+    log,
     read_log,
 )
 
@@ -109,7 +110,11 @@ class DetailsRecord(Record):
     """A recorded run in the format "details", with the selected file of each task."""
 
     def __init__(self, place: Place, run: str | None, task_names: Sequence[str]) -> None:
-        by_name_and_time = {(details.name, details.time): details for details in _list_details(place.files)}
+        listed = list(_list_details(place.files))
+        by_name_and_time = {(details.name, details.time): details for details in listed}
+        for details in listed:
+            if (taken := by_name_and_time[details.name, details.time]) is not details:
+                log.warning(f"{place.name}: {taken.file} counts, and {details.file} of the same task and time does not")
         if not by_name_and_time:  # the leaderboard's first details, of July 2023
             raise SourceError(
                 "holds details as JSON, which meta-eval does not read", where=place.name,
