@@ -3,9 +3,9 @@
 Name it in your package's pyproject.toml, and `meta-eval compare` uses it:
 
     [project.entry-points."meta_eval.evidence"]
-    length = "length_evidence:LengthEvidence"
+    brevity = "length_evidence:LengthEvidence"
 
-`length: {shortest: 0.5}` in gate.yaml sets the limit.
+`brevity: {shortest: 0.5}` in gate.yaml sets the limit.
 """
 
 from pydantic import BaseModel
@@ -24,11 +24,11 @@ class LengthEvidence(Evidence):
     alarm_kinds = (SHORTER,)
 
     def find(self, case) -> Findings:
-        if set(case.runs) != {"A", "B"}:
+        if case.baseline is None:
             return Findings()
         rules, shares = case.rules or LengthRules(), {}
-        for task in sorted(case.runs["A"].tasks.keys() & case.runs["B"].tasks.keys()):
-            docs = (case.runs[side].tasks[task].docs for side in "AB")
+        for task in sorted(case.baseline.tasks.keys() & case.candidate.tasks.keys()):
+            docs = (run.tasks[task].docs for run in (case.baseline, case.candidate))
             before, after = (average_figures(doc.figures for doc in of_side).get("answer_tokens") for of_side in docs)
             if before and after is not None:
                 shares[task] = after / before

@@ -205,7 +205,7 @@ def test_why_an_answer_ended_reaches_the_report(place: Path) -> None:
 
     done = graded(place, rewrite(place, cut))
     docs = read_run([done.results]).tasks[LETTERS].docs
-    assert [(doc.limit_hit, doc.figures) for doc in docs] == [(True, {"answer_tokens": 1024})] * len(docs)
+    assert [(doc.limit_hit, doc.figures["answer_tokens"]) for doc in docs] == [(True, 1024)] * len(docs)
     judged = report(done.results, pack=place / "work_dir")
     (alarm,) = [alarm for alarm in judged.alarms if alarm.kind == "cut answers differ"]
     (task,) = alarm.tasks

@@ -113,7 +113,7 @@ class Facts(Evidence):
     raised: tuple[Any, ...] = ()
 
     def find(self, case: EvidenceCase) -> Findings:
-        return Findings(self.raised, notes=(f"{len(case.runs)} runs, {len(case.places)} places",))
+        return Findings(self.raised, notes=(f"{1 + bool(case.baseline)} runs, {len(case.places)} places",))
 
 
 def with_rule(rule: Any) -> type[Evidence]:

@@ -275,9 +275,11 @@ class _Reading:
         *baseline, candidate = graded = self.regrade(read)
         report_progress("comparing" if baseline else "judging")
         runs = dict(zip(("A", "B") if baseline else ("",), graded, strict=True))
-        evidence = self.collect_evidence(runs, () if baseline else sides[0])
+        recorded = self.recorded()
+        beside = baseline or ([recorded.graded] if recorded and recorded.graded.tasks else [])
+        evidence = self.collect_evidence(candidate, next(iter(beside), None), () if baseline else sides[0])
         judged = judge(
-            next(iter(baseline), None), candidate, self.manifest, self.recorded(), self.rules, self.choice,
+            next(iter(baseline), None), candidate, self.manifest, recorded, self.rules, self.choice,
             before=(read[0], read[1]) if baseline and self._options.regrade else None,
             evidence=[*list_alarms(evidence), *(find_same_run(*read) if baseline else ())],
         )  # fmt: skip
@@ -286,7 +288,9 @@ class _Reading:
             exit_follows_decision=self._options.exit_follows_decision, evidence=evidence,
         )  # fmt: skip
 
-    def collect_evidence(self, runs: Mapping[str, Run], places: Sequence[Path] = ()) -> tuple[NamedFindings, ...]:
+    def collect_evidence(
+        self, candidate: Run, baseline: Run | None, places: Sequence[Path]
+    ) -> tuple[NamedFindings, ...]:
         """What the evidence of plug-ins finds."""
         from meta_eval.base.hashing import hash_file
         from meta_eval.judge.evidence import EvidenceCase, collect_findings
@@ -294,7 +298,7 @@ class _Reading:
 
         folder = self._options.folder
         digest = None if folder is None else hash_file(folder / MANIFEST)
-        case = EvidenceCase(runs, tuple(places), self.manifest, digest)
+        case = EvidenceCase(candidate, baseline, tuple(places), self.manifest, digest)
         return collect_findings(case, self.rules.rules_of_evidence)
 
     def regrade(self, runs: list[Run]) -> list[Run]:

@@ -295,6 +295,8 @@ def merge_answers(answers: Sequence[Answer]) -> dict[str, Any]:
         for name, row in _ROWS.items()
         if (merge := row.get("merge"))
     }
+    if all(spans := [answer.span for answer in answers]):
+        merged["seconds"] = round(sum(span[1] - span[0] for span in spans if span), 6)
     return {name: value for name, value in merged.items() if value is not None}
 
 

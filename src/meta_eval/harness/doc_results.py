@@ -148,8 +148,14 @@ def _read_tokens(sample: Sample, answers: Sequence[str]) -> float | None:
     return tokens / len(answers) if answers and isinstance(tokens, int) and 0 <= tokens < 2**53 else None
 
 
+def _read_seconds(sample: Sample, answers: Sequence[str]) -> float | None:
+    seconds = find_answer(sample).get("seconds")
+    return seconds / len(answers) if answers and isinstance(seconds, int | float) and 0 <= seconds < 2**53 else None
+
+
 FIGURES = (
     DocFigure("answer_tokens", "answer tokens", "mean tokens of an answer, as the engine counted", _read_tokens),
+    DocFigure("seconds", "seconds", "mean seconds of a request", _read_seconds),
 )
 
 

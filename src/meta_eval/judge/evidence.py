@@ -29,8 +29,11 @@ EVIDENCE_GROUP = "meta_eval.evidence"
 class EvidenceCase:
     """What is judged."""
 
-    runs: Mapping[str, Run]
-    """The run of `report`, under the empty text; of `compare` the baseline ``A`` and the candidate ``B``."""
+    candidate: Run
+    """The run that is judged."""
+
+    baseline: Run | None = None
+    """What it is judged by: the other run, or the recorded answers as the pack grades them. None without either."""
 
     places: tuple[Path, ...] = ()
     """The files and folders of results that `report` was given; empty in `compare`."""

@@ -122,6 +122,9 @@ BAD_SCORES: dict[str, tuple[Callable[[list[Any]], Any], str]] = {
         lambda rows: rows.append(failure(0)), "says that 1 answers are wrong, and lists 2",
     ),
     "fewer wrong answers than it counts": (lambda rows: rows.pop(), "says that 1 answers are wrong, and lists 0"),
+    "fewer graded answers than results": (
+        lambda rows: rows[0].update(correct_count=0, total_count=1), "grades 1 answers, and BFCL_v4_simple_result.json has 2",
+    ),
     "a wrong answer of another run": (lambda rows: rows[1].update(id="simple_9"), "grades simple_9, which is not in"),
     "a place beyond the results": (lambda rows: rows[1].update(id=9), "grades 9, which is not in"),
     "a wrong answer without an id": (lambda rows: rows[1].pop("id"), "has no id. Use the file of a finished run"),

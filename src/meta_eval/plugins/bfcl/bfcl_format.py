@@ -165,6 +165,11 @@ def _read_task(place: Place, run: BfclRun, name: _Name, warnings: Sequence[str])
             f"says that {total - right} answers are wrong, and lists {len(wrong)}", where=str(path),
             hint="Run `bfcl evaluate` again",
         )  # fmt: skip
+    if total < len(known):  # whatever is not listed as wrong would count as right
+        raise DataError(
+            f"grades {total} answers, and {answered.name} has {len(known)}", where=str(path),
+            hint="Run `bfcl evaluate` again",
+        )  # fmt: skip
     if missing := sorted(wrong - known):
         raise DataError(
             f"grades {missing[0]}, which is not in {answered.name}", where=str(path),

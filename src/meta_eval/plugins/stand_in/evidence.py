@@ -19,8 +19,8 @@ class StandInEvidence(Evidence):
         """See `Evidence.find`."""
         names = {
             name
-            for run in case.runs.values()
-            for name, task in run.tasks.items()
+            for run in (case.baseline, case.candidate)
+            for name, task in (run.tasks.items() if run else ())
             if ENGINE in (task.provenance.backend or "").split(", ")
         }
         alarms = ((NO_MODEL.name, AlarmOccurrence(name, veto=True)) for name in sorted(names))

@@ -1,0 +1,197 @@
+"""Length as a decided quantity: `length` in gate.yaml."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command import cli
+from runs import write_run
+
+EQUAL = [1.0] * 60 + [0.0] * 40
+Tokens = Callable[[int], int | None]
+
+
+def write_side(
+    folder: Path, tokens: Tokens, *, task: str = "meta_some", cut: Sequence[int] = (), limit: int | None = None
+) -> Path:
+    """A run in which doc n has so many tokens; those in ``cut`` ended at the limit."""
+    config = {"gen_kwargs": {"max_gen_toks": limit}} if limit else None
+    write_run(
+        folder,
+        EQUAL,
+        task=task,
+        config=config,
+        time=f"2026-01-02T03-{ord(folder.name) % 60:02d}-{len(task):02d}.000006",
+    )
+    (path,) = folder.glob(f"samples_{task}_*")
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    for row in rows:
+        number = row["doc_id"]
+        said = {"completion_tokens": tokens(number), "finish_reason": "length" if number in cut else "stop"}
+        row["answer"] = {name: value for name, value in said.items() if value is not None}
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return folder
+
+
+def test_seconds_of_a_request_are_decided_alike(tmp_path: Path) -> None:
+    for name, factor in (("a", 1.0), ("b", 1.5)):
+        (path,) = write_side(tmp_path / name, usual).glob("samples_*")
+        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        for row in rows:
+            row["answer"]["seconds"] = factor * (2 + row["doc_id"] % 5)
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    assert judge(tmp_path, "{seconds_at_most: 60}")[0] == 0
+    ended, tree = judge(tmp_path, "{at_most: 10, seconds_at_most: 20}")
+    assert (ended, tree["length"]["seconds"]["ratio"]) == (1, pytest.approx(1.5))
+    assert "seconds of a request +50.0 %" in tree["summary"] and "tokens of an answer" not in tree["summary"]
+
+
+def judge(folder: Path, rule: str | None = "{at_most: 10}", *more: str) -> tuple[int, dict[str, Any]]:
+    (folder / "gate.yaml").write_text("margin: 5\n" + (f"length: {rule}\n" if rule else ""), encoding="utf-8")
+    done = cli("compare", "a", "b", "--gate", "gate.yaml", "--json", *more, cwd=folder)
+    assert done.returncode in (0, 1, 3), done.stderr
+    return done.returncode, json.loads(done.stdout)
+
+
+def usual(number: int) -> int:
+    return 100 + 7 * (number % 13)
+
+
+def grown(percent: int, spread: int = 1) -> Tokens:
+    """Every doc's length grown by this much, and here and there by some tokens more or less."""
+    return lambda number: usual(number) * (100 + percent) // 100 + spread * (number % 3 - 1)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "code", "kind"),
+    [
+        (usual, 0, None),
+        (grown(5), 0, None),
+        (grown(20), 1, "longer answers"),
+        (grown(-30), 0, None),
+        (grown(10, spread=40), 3, "length not shown"),
+    ],
+)
+def test_the_interval_of_the_growth_decides(tmp_path: Path, tokens: Tokens, code: int, kind: str | None) -> None:
+    write_side(tmp_path / "a", usual)
+    write_side(tmp_path / "b", tokens)
+    ended, tree = judge(tmp_path)
+    assert (ended, [alarm["kind"] for alarm in tree["alarms"]]) == (code, [kind] if kind else [])
+    found = tree["length"]["answer_tokens"]
+    assert found["interval"]["lower"] <= found["ratio"] <= found["interval"]["upper"]
+    mean = sum(map(usual, range(100)))
+    assert found["ratio"] == pytest.approx(sum(tokens(n) or 0 for n in range(100)) / mean)
+    assert (found["docs"], found["unknown"], found["tasks"]["meta_some"]["docs"]) == (100, 0, 100)
+
+
+def test_equal_scores_and_twice_the_tokens_are_no_ship_and_the_reason_is_said_first(tmp_path: Path) -> None:
+    write_side(tmp_path / "a", usual)
+    write_side(tmp_path / "b", grown(100))
+    _, tree = judge(tmp_path, "{at_most: 10}", "--html", "page.html", "--markdown", "card.md")
+    assert (
+        tree["summary"]
+        .splitlines()[1]
+        .startswith("Why: longer answers: tokens of an answer +100.0 % (95 % interval +99.")
+    )
+    assert "at most +10 % is allowed" in tree["summary"]
+    for view in ("page.html", "card.md"):
+        assert "Length beside the baseline" in (tmp_path / view).read_text(encoding="utf-8")
+
+
+def test_without_a_rule_nothing_is_said_of_length(tmp_path: Path) -> None:
+    write_side(tmp_path / "a", usual)
+    write_side(tmp_path / "b", grown(100))
+    ended, tree = judge(tmp_path, None)
+    assert (ended, tree.get("length")) == (0, None)
+
+
+def test_answers_may_have_to_get_shorter(tmp_path: Path) -> None:
+    write_side(tmp_path / "a", usual)
+    write_side(tmp_path / "b", grown(-10))
+    assert judge(tmp_path, "{at_most: -20}")[0] == 1
+    assert judge(tmp_path, "{at_most: -5}")[0] == 0
+
+
+def test_a_cut_answer_counts_as_its_limit_whatever_was_counted(tmp_path: Path) -> None:
+    """An engine that counts 1 for what it cut would hide the longest answers."""
+    write_side(tmp_path / "a", usual, limit=1000)
+    write_side(tmp_path / "b", lambda n: 1 if n < 20 else usual(n), cut=range(20), limit=1000)
+    ended, tree = judge(tmp_path)
+    assert (ended, "longer answers" in {alarm["kind"] for alarm in tree["alarms"]}) == (1, True)
+    assert tree["length"]["answer_tokens"]["ratio"] == pytest.approx(
+        (20 * 1000 + sum(map(usual, range(20, 100)))) / sum(map(usual, range(100)))
+    )
+
+
+@pytest.mark.parametrize("side", ["a", "b"])
+def test_docs_of_unknown_length_forbid_ship(tmp_path: Path, side: str) -> None:
+    for name in ("a", "b"):
+        write_side(tmp_path / name, lambda n, name=name: None if name == side and n == 5 else usual(n))  # type: ignore[misc]
+    ended, tree = judge(tmp_path)
+    assert (ended, tree["length"]["answer_tokens"]["unknown"]) == (3, 1)
+    assert "of 1 doc a side does not know the tokens of an answer" in tree["summary"]
+
+
+def test_where_nothing_was_counted_the_rule_decides_nothing(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        write_side(tmp_path / name, lambda _: None)
+    ended, tree = judge(tmp_path)
+    assert (ended, tree["length"]["answer_tokens"]["ratio"], tree["length"]["answer_tokens"]["docs"]) == (3, None, 0)
+    assert "of no doc both sides know the tokens of an answer" in tree["summary"]
+
+
+def test_a_baseline_that_says_nothing_at_all_is_no_division_by_zero(tmp_path: Path) -> None:
+    write_side(tmp_path / "a", lambda _: 0)
+    write_side(tmp_path / "b", usual)
+    assert judge(tmp_path)[0] == 3
+
+
+def test_docs_are_paired_by_content_whatever_their_order(tmp_path: Path) -> None:
+    write_side(tmp_path / "a", usual)
+    write_side(tmp_path / "b", usual)
+    (path,) = (tmp_path / "b").glob("samples_*")
+    path.write_text("".join(reversed(path.read_text(encoding="utf-8").splitlines(keepends=True))), encoding="utf-8")
+    assert judge(tmp_path)[1]["length"]["answer_tokens"]["interval"] == {"lower": 1.0, "upper": 1.0}
+
+
+def test_tasks_count_by_their_docs_and_each_has_its_own_growth(tmp_path: Path) -> None:
+    for name, percent in (("a", 0), ("b", 30)):
+        write_side(tmp_path / name, grown(percent, 0))
+        write_side(tmp_path / name, usual, task="meta_other")
+    _, tree = judge(tmp_path)
+    ratios = {task: facts["ratio"] for task, facts in tree["length"]["answer_tokens"]["tasks"].items()}
+    assert ratios == {"meta_some": pytest.approx(1.3, abs=0.01), "meta_other": 1.0}
+    assert tree["length"]["answer_tokens"]["ratio"] == pytest.approx(1.15, abs=0.01)
+
+
+def test_a_second_run_of_a_side_counts_with_its_mean(tmp_path: Path) -> None:
+    write_side(tmp_path / "a", usual)
+    write_side(tmp_path / "b", usual)
+    write_side(tmp_path / "c", grown(40, 0))
+    (tmp_path / "gate.yaml").write_text("margin: 5\nlength: {at_most: 10}\n", encoding="utf-8")
+    done = cli("compare", "--gate", "gate.yaml", "--json", "a", "--", "b", "c", cwd=tmp_path)
+    assert json.loads(done.stdout)["length"]["answer_tokens"]["ratio"] == pytest.approx(1.2, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        ("{at_most: much}", "length.at_most: 'much' is not allowed"),
+        ("{atmost: 5}", "length.atmost: there is no such key; did you mean 'at_most' or"),
+        ("{at_most: .nan}", "'.nan' is no finite number"),
+        ("{at_most: -100}", "length.at_most"),
+        ("{}", "length: {} is not allowed: limits nothing: write at_most, seconds_at_most or both"),
+        ("5", "length: "),
+        ("null", "length: "),
+    ],
+)
+def test_a_mistake_in_the_rule_is_one_message(tmp_path: Path, rule: str, said: str) -> None:
+    write_side(tmp_path / "a", usual)
+    (tmp_path / "gate.yaml").write_text(f"margin: 5\nlength: {rule}\n", encoding="utf-8")
+    done = cli("compare", "a", "a", "--gate", "gate.yaml", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr and "Traceback" not in done.stderr
