@@ -213,7 +213,7 @@ def comment() -> None:
         print(f"::warning::no comment: {why}HTTP {error.code}{hint}. See the job summary")
     except ReplyError as error:
         print(f"::warning::no comment: {error}. See the job summary")
-    except (OSError, http.client.HTTPException) as error:
+    except (OSError, http.client.HTTPException, ValueError) as error:  # ValueError: an address that is none
         print(f"::warning::no comment: {type(error).__name__}. See the job summary")
 
 
@@ -240,7 +240,7 @@ def read_number() -> int:
     try:
         event = json.loads(read(Path(os.environ["GITHUB_EVENT_PATH"])))
         return int(event["pull_request"]["number"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         raise ReplyError("the event names no pull request") from None
 
 
