@@ -1,0 +1,259 @@
+"""Two samples of answers to the same prompts: are they draws of the same distributions?
+
+The test is that of Gao, Liang, Guestrin, "Model Equality Testing: Which Model Is This API Serving?" (arXiv 2410.20247,
+section 3): the maximum mean discrepancy (MMD) with a Hamming kernel, and a permutation test. Two things are otherwise.
+Labels are permuted within each prompt, and not over all prompts, so a prompt with fewer answers of one side does no
+harm. And the kernel is a share of the longest answer to the prompt, so each prompt counts alike.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from meta_eval.base.hashing import hash_json
+from meta_eval.plugins.equality.thresholds import (
+    DIFFERENT,
+    DRAWS,
+    LONGEST,
+    MOST_TIMES,
+    OTHER,
+    SIMULATED_DRAWS,
+    SIMULATIONS,
+)
+
+_Codes = NDArray[np.int32]
+_Floats = NDArray[np.float32]
+# The value of the standard normal distribution below which `POWER` of it lies.
+_BEYOND = 0.8416
+
+
+class PromptSamples(NamedTuple):
+    """The answers of both sides to one prompt, at least two each, in the order in which they were asked for."""
+
+    a: Sequence[str]
+    b: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class TestResult:
+    """What the permutation test says."""
+
+    statistic: float
+    """The MMD squared, the mean over prompts; unbiased, so it may be below 0."""
+
+    p: float
+    """(1 + permutations with a statistic that is not smaller) / (1 + permutations)."""
+
+    by_prompt: tuple[float, ...]
+    """The MMD squared of each prompt."""
+
+
+@dataclass(frozen=True, slots=True)
+class PowerResult:
+    """How well the test would have found a mixture, at this number of answers."""
+
+    power: float
+    """The share of simulated mixtures with a p value of at most `DIFFERENT`, against the harder of the two kinds."""
+
+    times: float | None
+    """How many times as many answers to each prompt would be found with the probability `POWER`; at least 1. None if
+    that is more than `MOST_TIMES`."""
+
+
+def encode(texts: Sequence[str]) -> _Codes:
+    """Characters as code points, padded with -1 to the longest text, and cut at `LONGEST`.
+
+    Returns: Shape (texts, characters); at least one column.
+    """
+    cut = [np.frombuffer(text[:LONGEST].encode("utf-32-le", "surrogatepass"), "<i4") for text in texts]
+    codes = np.full((len(cut), max(1, *map(len, cut))), -1, np.int32)
+    for row, of in zip(codes, cut, strict=True):
+        row[: len(of)] = of
+    return codes
+
+
+def compute_kernel(a: _Codes, b: _Codes) -> _Floats:
+    """The Hamming kernel: the share of places at which two texts have the same character, or both have ended.
+
+    Args:
+        a: Shape (n, places).
+        b: Shape (m, places).
+
+    Returns: Shape (n, m), from 0 to 1.
+    """
+    return np.stack([(row == b).mean(axis=1, dtype=np.float32) for row in a])
+
+
+def compute_discrepancy(kernels: _Floats, labels: _Floats, a: int, b: int) -> NDArray[np.float64]:
+    """The unbiased estimate of the squared MMD of two samples (Gretton et al., "A Kernel Two-Sample Test", JMLR 2012,
+    lemma 6): mean k(a, a') - 2 mean k(a, b) + mean k(b, b'), without pairs of an answer with itself.
+
+    Args:
+        kernels: Shape (..., n, n), with zeros on the diagonal.
+        labels: Shape (draws, n): 1 for an answer of A, else 0.
+        a: Answers of A in each draw.
+        b: Answers of B.
+
+    Returns: Shape (..., draws).
+    """
+    within_a = ((labels @ kernels) * labels).sum(axis=-1, dtype=np.float64)
+    beside_a = (labels @ kernels.sum(axis=-1)[..., None])[..., 0].astype(np.float64)
+    across = beside_a - within_a
+    within_b = kernels.sum(axis=(-2, -1), dtype=np.float64)[..., None] - 2 * beside_a + within_a
+    return within_a / (a * (a - 1)) - 2 * across / (a * b) + within_b / (b * (b - 1))
+
+
+def seed_from(samples: Sequence[PromptSamples], what: str) -> np.random.Generator:
+    """Chance that depends on the answers alone: the same answers have the same p value."""
+    return np.random.default_rng(int(hash_json([what, [[list(one.a), list(one.b)] for one in samples]])[:16], 16))
+
+
+def permute(rng: np.random.Generator, a: int, b: int, draws: int) -> _Floats:
+    """Labels: first those as they are, then permuted. Shape (1 + draws, a + b)."""
+    labels = np.zeros((1 + draws, a + b), np.float32)
+    labels[:, :a] = 1
+    rng.permuted(labels[1:], axis=1, out=labels[1:])
+    return labels
+
+
+def run_test(samples: Sequence[PromptSamples], draws: int = DRAWS) -> TestResult:
+    """Test whether the answers of both sides are draws of the same distribution, prompt by prompt.
+
+    Under that hypothesis labels can be exchanged within a prompt, so the p value is exact: at most a share of p of
+    identical pairs has a value up to p, whatever the distributions and numbers of answers.
+
+    Args:
+        samples: The answers to each prompt; at least one prompt.
+        draws: Permutations.
+    """
+    rng = seed_from(samples, "test")
+    sums, by_prompt = np.zeros(1 + draws), []
+    for one in samples:
+        codes = encode([*one.a, *one.b])
+        kernel = compute_kernel(codes, codes)
+        np.fill_diagonal(kernel, 0)
+        labels = permute(rng, len(one.a), len(one.b), draws)
+        found = compute_discrepancy(kernel, labels, len(one.a), len(one.b))
+        by_prompt.append(float(found[0]))
+        sums += found
+    return TestResult(float(sums[0]) / len(samples), _compute_p(sums[None])[0], tuple(by_prompt))
+
+
+def _compute_p(statistics: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The p value of the first of each row beside the others. What differs by rounding alone counts as equal."""
+    at_least = statistics[:, 1:] >= statistics[:, :1] - 1e-6
+    p: NDArray[np.float64] = (1 + at_least.sum(axis=1)) / statistics.shape[1]
+    return p
+
+
+def simulate_power(samples: Sequence[PromptSamples], simulations: int = SIMULATIONS) -> PowerResult:
+    """How often the test calls A different from a mixture of 90 % A and 10 % of another model.
+
+    Where both sides give the same, their answers to a prompt are one sample of A. A simulation shares them out between
+    two sides as they were shared out, at random and without putting any back: a resample with doubles would have texts
+    in common that no model repeats. Then each answer of B is replaced, with the probability `OTHER`, by one of another
+    model. Nobody has that model here, so two kinds stand for it, and the power is that against the kind that is harder
+    to find:
+
+    - the answer to another prompt, of either side. Language, style, form and length are A's, what is said is not;
+    - the words of an answer to the same prompt, in a random order. Length, words and letters are A's, the order is not.
+      An answer of a single word stays as it is: where answers are that short nothing is found, and nothing is *same*.
+
+    Both keep more of A than a model does that writes in a style or at a length of its own, so such a one is found more
+    often. A model that is nearer to A than this, such as the same weights in eight bits, is not excluded.
+
+    The number of answers that would do: the mean distance of the statistic from its permutations, in their standard
+    deviations, grows with the number of answers to a prompt, because that deviation falls with it (Gretton et al.,
+    section 5). Needed are the 99 % point of the permutations and 0.84 standard deviations over simulations.
+
+    Args:
+        samples: The answers to each prompt.
+        simulations: Simulated mixtures of each kind.
+    """
+    kinds = [_simulate(samples, kind, simulations) for kind in ("prompts", "words")]
+    power = min(power for power, _ in kinds)
+    times = None if any(times is None for _, times in kinds) else max(times or 1.0 for _, times in kinds)
+    return PowerResult(power, times)
+
+
+def _simulate(samples: Sequence[PromptSamples], kind: str, simulations: int) -> tuple[float, float | None]:
+    rng = seed_from(samples, kind)
+    texts = [[*one.a, *one.b] for one in samples]
+    sums = np.zeros((simulations, 1 + SIMULATED_DRAWS))
+    for number, one in enumerate(samples):
+        a, b = len(one.a), len(one.b)
+        others = _draw_others(rng, texts, number, kind)
+        codes = encode([*texts[number], *others])
+        kernel = compute_kernel(codes, codes)
+        labels = permute(rng, a, b, SIMULATED_DRAWS)
+        kernels = np.empty((simulations, a + b, a + b), np.float32)
+        for of in kernels:
+            rows = rng.permutation(a + b)
+            is_other = rng.random(a + b) < OTHER
+            is_other[:a] = False
+            rows[is_other] = a + b + rng.choice(len(others), int(is_other.sum()), replace=False)
+            of[:] = kernel[np.ix_(rows, rows)]
+            np.fill_diagonal(of, 0)
+        sums += compute_discrepancy(kernels, labels, a, b)
+    spread = sums[:, 1:].std(axis=1)
+    known = spread > 1e-9
+    if not known.any():
+        return 0.0, None
+    power = float((_compute_p(sums) <= DIFFERENT).mean())
+    scaled = (sums[known] - sums[known, 1:].mean(axis=1, keepdims=True)) / spread[known, None]
+    needed = float(np.quantile(scaled[:, 1:], 1 - DIFFERENT)) + _BEYOND * float(scaled[:, 0].std())
+    distance = float(scaled[:, 0].mean())
+    times = needed / distance if distance > needed / MOST_TIMES else None
+    return power, None if times is None else max(1.0, times)
+
+
+def _draw_others(rng: np.random.Generator, texts: Sequence[Sequence[str]], number: int, kind: str) -> list[str]:
+    """As many answers of another model to a prompt as there are answers."""
+    own = texts[number]
+    if kind == "prompts" and len(texts) > 1:
+        places = rng.integers(len(texts) - 1, size=len(own))
+        chosen = [texts[place + (place >= number)] for place in places]
+        return [of[int(rng.integers(len(of)))] for of in chosen]
+    return [" ".join(rng.permutation(text.split(" ")).tolist()) for text in own]
+
+
+def find_coupling(samples: Sequence[PromptSamples], draws: int = DRAWS) -> float:
+    """The p value of answers of the same number that are alike on both sides more often than others are: then they were
+    drawn with the same seeds, or one side is a copy of the other, and the test knows nothing of their difference.
+
+    Args:
+        samples: The answers to each prompt.
+        draws: Permutations of B within each prompt.
+    """
+    rng, sums = seed_from(samples, "coupling"), np.zeros(1 + draws)
+    for one in samples:
+        pairs = min(len(one.a), len(one.b))
+        alike = np.array([[text == other for other in one.b[:pairs]] for text in one.a[:pairs]])
+        orders = np.tile(np.arange(pairs), (1 + draws, 1))
+        rng.permuted(orders[1:], axis=1, out=orders[1:])
+        sums += alike[np.arange(pairs), orders].sum(axis=1)
+    return float(_compute_p(sums[None])[0])
+
+
+def count_frozen(samples: Sequence[PromptSamples]) -> tuple[int, int]:
+    """Prompts to which A gives a single text that is at most half of B's answers; and the same of B.
+
+    A side that samples does so at less than 3 % of prompts with five answers, and 1 % with ten: the largest p^n
+    P(X <= n/2) of a text of the probability p, X binomial (n, p).
+    """
+
+    def is_frozen(own: Sequence[str], other: Sequence[str]) -> bool:
+        return len(own) > 2 and len(set(own)) == 1 and 2 * sum(text == own[0] for text in other) <= len(other)
+
+    return sum(is_frozen(one.a, one.b) for one in samples), sum(is_frozen(one.b, one.a) for one in samples)
+
+
+def scale_up(answers: float, times: float) -> int:
+    """So many times as many answers, rounded up."""
+    return math.ceil(round(answers * times, 6))
