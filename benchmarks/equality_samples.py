@@ -30,7 +30,9 @@ _THINGS = (
     "paper", "the colour green", "a wooden boat", "silence", "a market", "glass", "a river", "time",
 )  # fmt: skip
 PROMPTS = tuple(
-    form.format(thing) for thing in _THINGS for form in ("Write a sentence about {}.", "What is a good question about {}?")
+    form.format(thing)
+    for thing in _THINGS
+    for form in ("Write a sentence about {}.", "What is a good question about {}?")
 )
 
 

@@ -132,7 +132,9 @@ def _find_servers_client(settings: RunSettings) -> type[ServersClient[Any]]:
     client = find_client(settings)
     if not issubclass(client, ServersClient):
         raise BackendError(
-            f"{settings.backend} asks no address", where="backend", hint="Add --set backend=server or --set backend=chat"
+            f"{settings.backend} asks no address",
+            where="backend",
+            hint="Add --set backend=server or --set backend=chat",
         )
     return client
 
@@ -233,7 +235,10 @@ def _ask(sides: Sequence[_Asked], journals: Sequence[Journal], stack: ExitStack)
         rng.shuffle(left)
         running[number] = stack.enter_context(closing(side.client.answer(left)))  # type: ignore[type-var]
     report_progress("asking both in one random order")
-    count = lambda: (sum(len(side.answers) for side in sides), total)  # noqa: E731
+
+    def count() -> tuple[int, int]:
+        return sum(len(side.answers) for side in sides), total
+
     with counting_saved(count):
         try:
             for number in places:

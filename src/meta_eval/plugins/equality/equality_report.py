@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from meta_eval.base.plain_data import make_plain
 from meta_eval.judge.decide import SAMENESS_CODES
 from meta_eval.plugins.equality.equality_decision import EqualityDecision
 from meta_eval.plugins.equality.sides import PromptKey, Side
@@ -75,7 +74,9 @@ class EqualityReport:
             "summary": self.summary,
             "outcome": self.outcome,
             "p": decision.test.p,
-            "statistic": decision.test.statistic,
+            "mmd": decision.test.discrepancy,
+            "mmd_p": decision.test.discrepancy_p,
+            "typicality": list(decision.test.typicality),
             "power": None if decision.power is None else decision.power.power,
             "prompts": len(self.paired),
             "answers": decision.answers,
@@ -87,10 +88,11 @@ class EqualityReport:
 
 
 def _describe(side: Side) -> dict[str, Any]:
-    figures = {name: getattr(side, name) for name in ("label", "model", "place", "engine", "wanted", "cut")}
-    return make_plain(
-        {**figures, "answers": len(side.all_texts), "median_characters": side.length, "distinct": side.distinct}
-    )  # type: ignore[no-any-return]
+    figures: dict[str, Any] = {
+        name: getattr(side, name) for name in ("label", "model", "place", "engine", "wanted", "cut")
+    }
+    figures |= {"answers": len(side.all_texts), "median_characters": side.length, "distinct": side.distinct}
+    return figures
 
 
 def _make_verdict(report: EqualityReport) -> Verdict:

@@ -46,8 +46,8 @@ def read_sides(options: EqualityOptions) -> tuple[Side, Side]:
             continue
         run = read_any_run([place], choice=choice, needs_verdicts=False)
         check_choice(choice, [run])
-        if (fault := next(iter(run.faults.values()), None)) is not None:
-            raise fault
+        if run.faults:
+            raise ResultsError(next(iter(run.faults.values())), hint="Leave the task out with --tasks")
         runs.append(run)
         sides.append(_read_run(label, place, run))
     if len(runs) == 2:

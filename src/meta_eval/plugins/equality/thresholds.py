@@ -23,8 +23,9 @@ SIMULATIONS, SIMULATED_DRAWS = 200, 199
 MOST_TIMES = 50
 """The most times as many answers that are named as enough; beyond it the number is a guess."""
 
-LONGEST = 1000
-"""Characters of an answer that are compared, as in the paper."""
+LONGEST, SCALE, RUN = 1000, 30.0, 5
+"""Characters of an answer that are compared, as in the paper; those in which the weight of a place in the Hamming
+kernel falls to a third (1 / e); and the length of a run of the spectrum kernel, as in the paper."""
 
 MIN_PROMPTS = 10
 """Prompts, at least, for *same*: those of a few tasks say little of a model."""

@@ -1,9 +1,16 @@
 """Two samples of answers to the same prompts: are they draws of the same distributions?
 
-The test is that of Gao, Liang, Guestrin, "Model Equality Testing: Which Model Is This API Serving?" (arXiv 2410.20247,
-section 3): the maximum mean discrepancy (MMD) with a Hamming kernel, and a permutation test. Two things are otherwise.
-Labels are permuted within each prompt, and not over all prompts, so a prompt with fewer answers of one side does no
-harm. And the kernel is a share of the longest answer to the prompt, so each prompt counts alike.
+Three statistics of the characters of the answers, and one permutation test of the largest:
+
+- the maximum mean discrepancy (MMD) with a Hamming kernel of Gao, Liang, Guestrin, "Model Equality Testing: Which
+  Model Is This API Serving?" (arXiv 2410.20247, section 3). It sees any difference of distributions. Of a mixture with
+  a share e of another model it sees e squared;
+- how typical the answers of each side are (`compute_typicality`), by the same kernel, and by the spectrum kernel that
+  the paper compares it with (runs of five characters). They see e itself, though not every difference.
+
+Each counts in its standard deviations over permutations. Labels are permuted within each prompt, and not over all
+prompts as in the paper, so a prompt with fewer answers of one side does no harm. The Hamming kernel weighs places by
+how far they are from the beginning, because the same words are seldom at the same place far behind it.
 """
 
 from __future__ import annotations
@@ -14,6 +21,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from meta_eval.base.hashing import hash_json
@@ -23,14 +31,19 @@ from meta_eval.plugins.equality.thresholds import (
     LONGEST,
     MOST_TIMES,
     OTHER,
+    RUN,
+    SCALE,
     SIMULATED_DRAWS,
     SIMULATIONS,
 )
 
-_Codes = NDArray[np.int32]
 _Floats = NDArray[np.float32]
 # The value of the standard normal distribution below which `POWER` of it lies.
 _BEYOND = 0.8416
+# Places of hashed runs, and the number whose powers weigh their characters; both are prime.
+_HASHES, _PRIME = 4093, 1009
+# Statistics: one of all pairs, and one of each kernel.
+_STATISTICS = 3
 
 
 class PromptSamples(NamedTuple):
@@ -44,11 +57,18 @@ class PromptSamples(NamedTuple):
 class TestResult:
     """What the permutation test says."""
 
-    statistic: float
+    p: float
+    """(1 + permutations with a statistic that is not smaller) / (1 + permutations), of the larger statistic."""
+
+    discrepancy: float
     """The MMD squared, the mean over prompts; unbiased, so it may be below 0."""
 
-    p: float
-    """(1 + permutations with a statistic that is not smaller) / (1 + permutations)."""
+    discrepancy_p: float
+    """The p value of the MMD alone, as the paper's test has it."""
+
+    typicality: tuple[float, float]
+    """How much more typical A's answers are than B's, by the Hamming and the spectrum kernel, in standard deviations
+    over permutations; below 0 for less."""
 
     by_prompt: tuple[float, ...]
     """The MMD squared of each prompt."""
@@ -66,28 +86,30 @@ class PowerResult:
     that is more than `MOST_TIMES`."""
 
 
-def encode(texts: Sequence[str]) -> _Codes:
-    """Characters as code points, padded with -1 to the longest text, and cut at `LONGEST`.
+def compute_kernels(texts: Sequence[str]) -> _Floats:
+    """Both kernels of all pairs of texts; 0 for a text with itself, which no statistic uses.
 
-    Returns: Shape (texts, characters); at least one column.
+    Characters beyond `LONGEST` are left out. The Hamming kernel is the share of places at which two texts have the same
+    character, or both have ended, up to the longest of the texts; the place i has the weight exp(-i / `SCALE`). The
+    spectrum kernel is the cosine of the sets of runs of `RUN` characters, hashed into `_HASHES` places.
+
+    Returns: Shape (2, texts, texts), from 0 to 1.
     """
     cut = [np.frombuffer(text[:LONGEST].encode("utf-32-le", "surrogatepass"), "<i4") for text in texts]
-    codes = np.full((len(cut), max(1, *map(len, cut))), -1, np.int32)
+    codes = np.zeros((len(cut), max(RUN, *map(len, cut))), np.int64)
     for row, of in zip(codes, cut, strict=True):
-        row[: len(of)] = of
-    return codes
-
-
-def compute_kernel(a: _Codes, b: _Codes) -> _Floats:
-    """The Hamming kernel: the share of places at which two texts have the same character, or both have ended.
-
-    Args:
-        a: Shape (n, places).
-        b: Shape (m, places).
-
-    Returns: Shape (n, m), from 0 to 1.
-    """
-    return np.stack([(row == b).mean(axis=1, dtype=np.float32) for row in a])
+        row[: len(of)] = of.astype(np.int64) + 1
+    weights = np.exp(-np.arange(codes.shape[1]) / SCALE)
+    weights = (weights / weights.sum()).astype(np.float32)
+    windows = sliding_window_view(codes, RUN, axis=1)
+    hashed = (windows @ (_PRIME ** np.arange(RUN)) % _HASHES).astype(np.intp)
+    runs = np.zeros((len(cut), _HASHES), np.float32)
+    rows, places = np.nonzero((windows > 0).all(axis=2))
+    runs[rows, hashed[rows, places]] = 1
+    runs /= np.maximum(1, np.linalg.norm(runs, axis=1, keepdims=True))
+    kernels = np.stack([np.stack([(row == codes) @ weights for row in codes]), runs @ runs.T]).astype(np.float32)
+    kernels[:, np.arange(len(cut)), np.arange(len(cut))] = 0
+    return kernels
 
 
 def compute_discrepancy(kernels: _Floats, labels: _Floats, a: int, b: int) -> NDArray[np.float64]:
@@ -106,7 +128,26 @@ def compute_discrepancy(kernels: _Floats, labels: _Floats, a: int, b: int) -> ND
     beside_a = (labels @ kernels.sum(axis=-1)[..., None])[..., 0].astype(np.float64)
     across = beside_a - within_a
     within_b = kernels.sum(axis=(-2, -1), dtype=np.float64)[..., None] - 2 * beside_a + within_a
-    return within_a / (a * (a - 1)) - 2 * across / (a * b) + within_b / (b * (b - 1))
+    found: NDArray[np.float64] = within_a / (a * (a - 1)) - 2 * across / (a * b) + within_b / (b * (b - 1))
+    return found
+
+
+def compute_typicality(kernels: _Floats, labels: _Floats, a: int, b: int) -> NDArray[np.float64]:
+    """How much more typical the answers of A are than those of B: the difference of their mean scores.
+
+    The score of an answer is its mean kernel with all other answers to the prompt, less the mean and divided by the
+    standard deviation of these. In expectation the difference before that is <mu_A - mu_B, mu> in the space of the
+    kernel, where mu is the mean of both: the witness function of the MMD (Gretton et al., section 2.3) at the mean.
+    With mu_B = (1 - e) mu_A + e mu_O it is e <mu_A - mu_O, mu>.
+
+    Arguments and result are as of `compute_discrepancy`.
+    """
+    means = kernels.sum(axis=-1, dtype=np.float64)
+    means -= means.mean(axis=-1, keepdims=True)
+    spread = means.std(axis=-1, keepdims=True)
+    scores = np.where(spread > 1e-9, means / np.maximum(spread, 1e-9), 0.0)
+    found: NDArray[np.float64] = scores @ (labels / a - (1 - labels) / b).T
+    return found
 
 
 def seed_from(samples: Sequence[PromptSamples], what: str) -> np.random.Generator:
@@ -133,22 +174,44 @@ def run_test(samples: Sequence[PromptSamples], draws: int = DRAWS) -> TestResult
         draws: Permutations.
     """
     rng = seed_from(samples, "test")
-    sums, by_prompt = np.zeros(1 + draws), []
+    sums, by_prompt = np.zeros((_STATISTICS, 1 + draws)), []
     for one in samples:
-        codes = encode([*one.a, *one.b])
-        kernel = compute_kernel(codes, codes)
-        np.fill_diagonal(kernel, 0)
         labels = permute(rng, len(one.a), len(one.b), draws)
-        found = compute_discrepancy(kernel, labels, len(one.a), len(one.b))
-        by_prompt.append(float(found[0]))
+        found = _compute_all(compute_kernels([*one.a, *one.b]), labels, len(one.a), len(one.b))
+        by_prompt.append(float(found[0, 0]))
         sums += found
-    return TestResult(float(sums[0]) / len(samples), _compute_p(sums[None])[0], tuple(by_prompt))
+    scaled = _scale(sums)
+    return TestResult(
+        p=float(_compute_p(_join(scaled))), discrepancy=float(sums[0, 0]) / len(samples),
+        discrepancy_p=float(_compute_p(sums[0])), typicality=(float(scaled[1, 0]), float(scaled[2, 0])),
+        by_prompt=tuple(by_prompt),
+    )  # fmt: skip
+
+
+def _compute_all(kernels: _Floats, labels: _Floats, a: int, b: int) -> NDArray[np.float64]:
+    """All statistics of kernels of the shape (2, ..., n, n); shape (3, ..., draws)."""
+    return np.stack([
+        compute_discrepancy(kernels[0], labels, a, b), *(compute_typicality(kernel, labels, a, b) for kernel in kernels)
+    ])  # fmt: skip
+
+
+def _scale(sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Statistics less their mean over draws, in their standard deviations; 0 where they do not vary."""
+    centred = sums - sums.mean(axis=-1, keepdims=True)
+    spread = centred.std(axis=-1, keepdims=True)
+    return np.where(spread > 1e-7, centred / np.maximum(spread, 1e-7), 0.0)
+
+
+def _join(scaled: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The largest statistic. A side may be more typical or less."""
+    joined: NDArray[np.float64] = np.maximum(scaled[0], np.abs(scaled[1:]).max(axis=0))
+    return joined
 
 
 def _compute_p(statistics: NDArray[np.float64]) -> NDArray[np.float64]:
     """The p value of the first of each row beside the others. What differs by rounding alone counts as equal."""
-    at_least = statistics[:, 1:] >= statistics[:, :1] - 1e-6
-    p: NDArray[np.float64] = (1 + at_least.sum(axis=1)) / statistics.shape[1]
+    at_least = statistics[..., 1:] >= statistics[..., :1] - 1e-6
+    p: NDArray[np.float64] = (1 + at_least.sum(axis=-1)) / statistics.shape[-1]
     return p
 
 
@@ -168,9 +231,10 @@ def simulate_power(samples: Sequence[PromptSamples], simulations: int = SIMULATI
     Both keep more of A than a model does that writes in a style or at a length of its own, so such a one is found more
     often. A model that is nearer to A than this, such as the same weights in eight bits, is not excluded.
 
-    The number of answers that would do: the mean distance of the statistic from its permutations, in their standard
-    deviations, grows with the number of answers to a prompt, because that deviation falls with it (Gretton et al.,
-    section 5). Needed are the 99 % point of the permutations and 0.84 standard deviations over simulations.
+    The number of answers that would do: the distance of a statistic from its permutations, in their standard
+    deviations, grows with the number of answers to a prompt for the MMD, whose deviation falls with it (Gretton et al.,
+    section 5), and with its root for a difference of means. Needed are the 99 % point of the permutations and 0.84 standard
+    deviations over simulations. The statistic that needs fewer answers counts.
 
     Args:
         samples: The answers to each prompt.
@@ -185,32 +249,28 @@ def simulate_power(samples: Sequence[PromptSamples], simulations: int = SIMULATI
 def _simulate(samples: Sequence[PromptSamples], kind: str, simulations: int) -> tuple[float, float | None]:
     rng = seed_from(samples, kind)
     texts = [[*one.a, *one.b] for one in samples]
-    sums = np.zeros((simulations, 1 + SIMULATED_DRAWS))
+    sums = np.zeros((_STATISTICS, simulations, 1 + SIMULATED_DRAWS))
     for number, one in enumerate(samples):
         a, b = len(one.a), len(one.b)
         others = _draw_others(rng, texts, number, kind)
-        codes = encode([*texts[number], *others])
-        kernel = compute_kernel(codes, codes)
+        kernels = compute_kernels([*texts[number], *others])
         labels = permute(rng, a, b, SIMULATED_DRAWS)
-        kernels = np.empty((simulations, a + b, a + b), np.float32)
-        for of in kernels:
+        drawn = np.empty((2, simulations, a + b, a + b), np.float32)
+        for simulation in range(simulations):
             rows = rng.permutation(a + b)
             is_other = rng.random(a + b) < OTHER
             is_other[:a] = False
             rows[is_other] = a + b + rng.choice(len(others), int(is_other.sum()), replace=False)
-            of[:] = kernel[np.ix_(rows, rows)]
-            np.fill_diagonal(of, 0)
-        sums += compute_discrepancy(kernels, labels, a, b)
-    spread = sums[:, 1:].std(axis=1)
-    known = spread > 1e-9
-    if not known.any():
-        return 0.0, None
-    power = float((_compute_p(sums) <= DIFFERENT).mean())
-    scaled = (sums[known] - sums[known, 1:].mean(axis=1, keepdims=True)) / spread[known, None]
-    needed = float(np.quantile(scaled[:, 1:], 1 - DIFFERENT)) + _BEYOND * float(scaled[:, 0].std())
-    distance = float(scaled[:, 0].mean())
-    times = needed / distance if distance > needed / MOST_TIMES else None
-    return power, None if times is None else max(1.0, times)
+            drawn[:, simulation] = kernels[:, rows[:, None], rows]
+        sums += _compute_all(drawn, labels, a, b)
+    scaled = _scale(sums)
+    joined = _join(scaled)
+    highest = float(np.quantile(joined[:, 1:], 1 - DIFFERENT))
+    times = [
+        ((highest + _BEYOND * float(found.std())) / max(float(found.mean()), 1e-9)) ** power
+        for found, power in zip(scaled[..., 0], (1, 2, 2), strict=True)
+    ]
+    return float((_compute_p(joined) <= DIFFERENT).mean()), max(1.0, min(times)) if min(times) <= MOST_TIMES else None
 
 
 def _draw_others(rng: np.random.Generator, texts: Sequence[Sequence[str]], number: int, kind: str) -> list[str]:
@@ -238,7 +298,7 @@ def find_coupling(samples: Sequence[PromptSamples], draws: int = DRAWS) -> float
         orders = np.tile(np.arange(pairs), (1 + draws, 1))
         rng.permuted(orders[1:], axis=1, out=orders[1:])
         sums += alike[np.arange(pairs), orders].sum(axis=1)
-    return float(_compute_p(sums[None])[0])
+    return float(_compute_p(sums))
 
 
 def count_frozen(samples: Sequence[PromptSamples]) -> tuple[int, int]:
