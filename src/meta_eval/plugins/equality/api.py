@@ -63,9 +63,10 @@ def equality(
             sides = read_sides(options)
         paired = pair_sides(*sides)
         if not paired:
+            failed = next((side.error for side in sides if side.error), None)
             raise DataError(
                 "no prompt has two answers of both sides", where=f"{options.a} and {options.b}",
-                hint="Record both with the same prompts, several answers to each; or see why requests failed",
+                hint=f"The first failure: {failed}" if failed else "Record several answers of both to the same prompts",
             )  # fmt: skip
         report_progress("testing")
         decision = decide(paired, *sides)

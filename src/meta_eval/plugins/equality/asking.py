@@ -102,20 +102,26 @@ def ask_sides(config: Any, options: EqualityOptions) -> tuple[Side, Side]:
     ]
     for side in sides:
         if not options.ask and not side.folder.is_dir():
-            raise DataError(
-                f"no answer of {side.label} is there yet", where=str(side.folder),
-                hint="Leave out --no-ask, or name the right --output",
-            )  # fmt: skip
+            raise _make_unasked_error(side)
     with ExitStack() as stack:
         journals = [stack.enter_context(_open(side)) for side in sides]
         for side, journal in zip(sides, journals, strict=True):
             side.answers = _read_earlier(side, journal, options)
+            if not options.ask and not side.answers:
+                raise _make_unasked_error(side)
         if options.ask and any(side.list_left() for side in sides):
             _say_price(sides, options)
             _ask(sides, journals, stack)
         notes = [_list_notes(side) for side in sides]
     a, b = (_collect(side, some) for side, some in zip(sides, notes, strict=True))
     return a, b
+
+
+def _make_unasked_error(side: _Asked) -> DataError:
+    return DataError(
+        f"no answer of {side.label} is there yet", where=str(side.folder),
+        hint="Leave out --no-ask, or name the --output, --samples and --max-tokens of the answers",
+    )  # fmt: skip
 
 
 def _check_key(options: EqualityOptions, settings: RunSettings, *, own_key: bool) -> None:
@@ -277,6 +283,7 @@ def _collect(side: _Asked, notes: Sequence[str]) -> Side:
         found.cut += answer.finish_reason == "length"
         spans += [answer.started] if answer.started is not None else []
     if errors:
+        found.error = errors[0]
         found.notes.append(f"{plural(len(errors), 'request')} to {side.label} failed; the first: {errors[0]}")
     named = sorted({answer.response_model for answer in side.answers.values() if answer.response_model})
     if others := [name for name in named if name != model]:

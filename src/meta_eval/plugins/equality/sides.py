@@ -44,6 +44,9 @@ class Side:
     times: tuple[float, float] | None = None
     """When the first answer was begun and the last, in seconds since 1970; None if unknown."""
 
+    error: str = ""
+    """Why the first request failed; empty if none did."""
+
     notes: list[str] = field(default_factory=list)
     """What must be known of it."""
 

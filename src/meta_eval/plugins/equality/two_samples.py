@@ -233,8 +233,8 @@ def simulate_power(samples: Sequence[PromptSamples], simulations: int = SIMULATI
 
     The number of answers that would do: the distance of a statistic from its permutations, in their standard
     deviations, grows with the number of answers to a prompt for the MMD, whose deviation falls with it (Gretton et al.,
-    section 5), and with its root for a difference of means. Needed are the 99 % point of the permutations and 0.84 standard
-    deviations over simulations. The statistic that needs fewer answers counts.
+    section 5), and with its root for a difference of means. Needed are the 99 % point of the permutations and 0.84
+    standard deviations over simulations. The statistic that needs fewer answers counts.
 
     Args:
         samples: The answers to each prompt.
