@@ -104,7 +104,10 @@ def ask_sides(config: Any, options: EqualityOptions) -> tuple[Side, Side]:
         if not options.ask and not side.folder.is_dir():
             raise _make_unasked_error(side)
     with ExitStack() as stack:
-        journals = [stack.enter_context(_open(side)) for side in sides]
+        journals = [
+            stack.enter_context(Journal(side.folder, side.settings.model_name, collect_identity(side.settings)))
+            for side in sides
+        ]
         for side, journal in zip(sides, journals, strict=True):
             side.answers = _read_earlier(side, journal, options)
             if not options.ask and not side.answers:
@@ -191,10 +194,6 @@ def _make_requests(docs: Iterable[Request], label: str, options: EqualityOptions
     return requests
 
 
-def _open(side: _Asked) -> Journal:
-    return Journal(side.folder, side.settings.model_name, collect_identity(side.settings))
-
-
 def _read_earlier(side: _Asked, journal: Journal, options: EqualityOptions) -> dict[str, Answer]:
     with display_logs(lambda *_: None):
         earlier = read_earlier_answers(
@@ -214,10 +213,8 @@ def _say_price(sides: Sequence[_Asked], options: EqualityOptions) -> None:
         prompts = sum(len(request.prompt) for request in left) / _CHARACTERS_PER_TOKEN
         tokens = sum(request.max_tokens for request in left)
         prices = side.settings.price_per_million_tokens
-        cost = ""
-        if prices is not None:
-            most = (prompts * prices.prompt + tokens * prices.completion) / 1e6
-            cost = f", at most {format_cost(most)} at your prices"
+        most = None if prices is None else (prompts * prices.prompt + tokens * prices.completion) / 1e6
+        cost = "" if most is None else f", at most {format_cost(most)} at your prices"
         report_progress(
             f"{side.label}: {plural(len(left), 'request')}, about {round(prompts, -2):,.0f} tokens of prompts, at most "
             f"{tokens:,} tokens of answers{cost}"
@@ -233,11 +230,10 @@ def _ask(sides: Sequence[_Asked], journals: Sequence[Journal], stack: ExitStack)
     running: dict[int, Iterator[Answer]] = {}
     for number in sorted(set(places)):
         side = sides[number]
-        logs = side.folder / "logs"
+        logs, left = side.folder / "logs", side.list_left()
         report_progress(f"{side.label}: {describe_start(side.settings, logs)}")
         client = _find_servers_client(side.settings)(side.settings, model=side.settings.model_name, logs=logs)
         side.client = stack.enter_context(client)
-        left = side.list_left()
         rng.shuffle(left)
         running[number] = stack.enter_context(closing(side.client.answer(left)))  # type: ignore[type-var]
     report_progress("asking both in one random order")

@@ -140,12 +140,8 @@ def _advise(needed: int | None) -> str:
 
 def _explain_difference(a: Side, b: Side) -> str:
     """What differs at a glance, and what else makes answers differ."""
-    shares: Sequence[tuple[str, float, float]] = (
-        ("median characters", a.length, b.length),
-        ("percent of answers without a double", 100 * a.distinct, 100 * b.distinct),
-    )
-    figures = "; ".join(f"{what}: {first:,.0f} and {second:,.0f}" for what, first, second in shares)
     return (
-        f"{figures}. Other weights, another precision, temperature, template, system prompt, filter or limit all do "
-        "this: see whether both were asked alike."
+        f"median characters: {a.length:,.0f} and {b.length:,.0f}; percent of answers without a double: "
+        f"{100 * a.distinct:,.0f} and {100 * b.distinct:,.0f}. Other weights, another precision, temperature, "
+        "template, system prompt, filter or limit all do this: see whether both were asked alike."
     )

@@ -40,11 +40,6 @@ class EqualityReport:
     """What must be known of it."""
 
     @property
-    def outcome(self) -> str:
-        """same, different or undecided."""
-        return self.decision.outcome
-
-    @property
     def summary(self) -> str:
         """The result in one line."""
         return f"{self.decision.outcome}: {self.decision.reason}"
@@ -61,7 +56,7 @@ class EqualityReport:
             for side in (self.a, self.b)
         )
         return Document(
-            "equality", title_two_runs(*runs), self.outcome, f"{self.summary}.", _make_verdict(self),
+            "equality", title_two_runs(*runs), self.decision.outcome, f"{self.summary}.", _make_verdict(self),
             tuple(_list_sections(self)), runs, (), self.notes, self.exit_code, self, heading="Equality",
         )  # fmt: skip
 
@@ -72,7 +67,7 @@ class EqualityReport:
             "schema_version": EQUALITY_SCHEMA,
             "document_type": "equality",
             "summary": self.summary,
-            "outcome": self.outcome,
+            "outcome": decision.outcome,
             "p": decision.test.p,
             "mmd": decision.test.discrepancy,
             "mmd_p": decision.test.discrepancy_p,
@@ -107,14 +102,14 @@ def _make_verdict(report: EqualityReport) -> Verdict:
         )  # fmt: skip
     if decision.needed is not None:
         facts.append(Fact("answers that would do", format_count(decision.needed), "", "of each side to each prompt"))
-    return Verdict(report.outcome, facts=tuple(facts), reasons=(decision.reason,), advice=decision.advice)
+    return Verdict(decision.outcome, facts=tuple(facts), reasons=(decision.reason,), advice=decision.advice)
 
 
 def _list_sections(report: EqualityReport) -> Iterator[Section]:
     columns: tuple[Column[Side], ...] = (
         Column("answers", "answers", lambda side: len(side.all_texts), format_count),
         Column("missing", "missing", lambda side: side.missing, format_percent, "percent of answers that failed"),
-        Column("length", "length", lambda side: side.length, _format_whole, "median characters of an answer"),
+        Column("length", "length", lambda side: side.length, "{:,.0f}".format, "median characters of an answer"),
         Column("cut", "cut", lambda side: side.cut / max(1, len(side.all_texts)), format_percent,
                "percent of answers that the limit of tokens cut"),
         Column("distinct", "distinct", lambda side: side.distinct, format_percent,
@@ -133,14 +128,12 @@ def _list_sections(report: EqualityReport) -> Iterator[Section]:
 def _list_prompts(report: EqualityReport) -> Listing:
     keys = sorted(report.paired)
     found = sorted(zip(report.decision.test.by_prompt, keys, strict=True), key=lambda one: (-one[0], one[1]))
-    items = []
-    for distance, key in found[:SHOWN]:
-        a, b = report.paired[key]
-        words = f"{distance:.3f}: A ⟦{a[0][:_LENGTH]}⟧ B ⟦{b[0][:_LENGTH]}⟧"
-        items.append(Item((report.a.names[key],), words))
+    items = [
+        Item(
+            (report.a.names[key],),
+            f"{distance:.3f}: A ⟦{report.paired[key].a[0][:_LENGTH]}⟧ B ⟦{report.paired[key].b[0][:_LENGTH]}⟧",
+        )
+        for distance, key in found[:SHOWN]
+    ]
     title = f"The distance (MMD²) of {plural(len(items), 'prompt')}, and the first answer of each side"
     return Listing(tuple(items), title)
-
-
-def _format_whole(value: float) -> str:
-    return f"{value:,.0f}"
