@@ -20,6 +20,7 @@ first draws, percent called the same, the mean simulated power, and the median o
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import random
 import statistics
@@ -53,14 +54,20 @@ class Rates(NamedTuple):
     needed: float | None
 
 
+@functools.cache
+def list_words(model: str, prompt: int, place: int, last: str) -> list[str]:
+    """The words that a model allows at a place behind another word."""
+    own = random.Random(f"{model} {prompt} {place} {last}")
+    return [f"{own.choice('bcdfgklmnprst')}{own.choice('aeiou')}{own.randrange(99)}" for _ in range(3)]
+
+
 def write(prompt: int, rng: random.Random, *, temperature: float = 1.0, model: str = "", words: int = 8) -> str:
     """A drawn answer."""
     weights = [weight ** (1 / temperature) for weight in (0.6, 0.3, 0.1)]
     said: list[str] = []
     for place in range(words):
-        own = random.Random(f"{model} {prompt} {place} {said[-1:]}")
-        allowed = [f"{own.choice('bcdfgklmnprst')}{own.choice('aeiou')}{own.randrange(99)}" for _ in weights]
-        said.append(rng.choices(allowed, weights)[0])
+        last = said[-1] if said else ""
+        said.append(rng.choices(list_words(model, prompt, place, last), weights)[0])
     return " ".join(said)
 
 
