@@ -88,8 +88,8 @@ def ask_sides(config: Any, options: EqualityOptions) -> tuple[Side, Side]:
     check_unchanged(pack, manifest, edited=options.edited)
     own_key = any(override.partition("=")[0].strip() == "api_key_env" for override in options.overrides_b)
     both = {
-        "A": override_settings(base, [*options.overrides, f"base_url={json.dumps(options.a)}"]),
-        "B": override_settings(base, [*options.overrides, *options.overrides_b, f"base_url={json.dumps(options.b)}"]),
+        label: override_settings(base, [*options.overrides, *own, "serve=false", f"base_url={json.dumps(place)}"])
+        for label, own, place in (("A", (), options.a), ("B", options.overrides_b, options.b))
     }
     _check_key(options, both["B"], own_key=own_key)
     for settings in both.values():

@@ -84,9 +84,9 @@ def decide(paired: Mapping[PromptKey, PromptSamples], a: Side, b: Side) -> Equal
     found = f"a mixture with 10 % of another model would be found in {format_percent(power.power, 0)} % of draws"
     if test.p <= NOT_SAME:
         needed = None if needed is None else max(needed, scale_up(answers, 2))
-        doubt = "that may be chance, or a small difference", _advise(needed)
+        doubt = _ask_more("that may be chance, or a small difference", needed)
     elif power.power < POWER:
-        doubt = found, _advise(needed)
+        doubt = _ask_more(found, needed)
     else:
         needed, doubt = None, _doubt_coverage(samples, a, b)
     if doubt is not None:
@@ -132,10 +132,12 @@ def _doubt_coverage(samples: Sequence[PromptSamples], a: Side, b: Side) -> _Doub
     return None
 
 
-def _advise(needed: int | None) -> str:
+def _ask_more(reason: str, needed: int | None) -> _Doubt:
+    """A doubt that more answers settle: with how many, and how to ask them."""
     if needed is None:
-        return f"Even {MOST_TIMES} times as many answers would not do: this test cannot say that they are the same."
-    return f"About {needed:,} answers of each side to each prompt would do (--samples)."
+        return f"{reason}, and {MOST_TIMES} times as many answers would not do", "Ask more prompts, and more answers."
+    enough = f"about {needed:,} answers of each side to each prompt would do"
+    return f"{reason}; {enough}", f"Add --samples {needed}, or more --prompts. Recorded answers need more repeats."
 
 
 def _explain_difference(a: Side, b: Side) -> str:

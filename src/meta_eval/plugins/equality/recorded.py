@@ -24,6 +24,7 @@ from meta_eval.sockets import ConfigError, DataError
 # What the first line of a file of answers has.
 _ANSWERS = re.compile(rb'^\s*\{.*"(?:format": "meta-eval answers|prompt_sha256)"')
 _PEEKED = 1 << 16
+_NUMBER = re.compile(r"[0-9]{1,9}")
 
 
 def read_sides(options: EqualityOptions) -> tuple[Side, Side]:
@@ -77,16 +78,18 @@ def _read_answer_files(label: str, place: Path, files: list[Path]) -> Side:
             f"{name} has two answers that are not alike, in {first} and {second}", where=str(place),
             hint="Name the files of one run, each answer with a number of its own: TASK/DOC/N",
         )  # fmt: skip
-    side = Side(label, "", str(place), wanted=len(answers.by_key) + len(answers.failed))
-    numbers, times = Counter[tuple[str, ...]](), []
-    for answer in answers.by_key.values():
-        if answer.text is None:
-            continue
-        task, _, rest = answer.id.partition("/")
-        doc = rest.partition("/")[0]
+    given = {answer.where: answer for answer in answers.by_key.values() if answer.text is not None}
+    side, times = Side(label, "", str(place), wanted=len(given) + len(answers.failed)), []
+    for answer in given.values():
+        task, doc, number = (*answer.id.split("/"), "", "")[:3]
         key = task, doc, answer.prompt_sha256 or ""
-        side.add(key, f"{task}/{doc}", numbers[key], say(answer))
-        numbers[key] += 1
+        at = int(number) if _NUMBER.fullmatch(number) else 0
+        if at in side.texts.get(key, {}):
+            raise DataError(
+                f"{answer.id} is answered twice, as requests with different settings are", where=answer.where,
+                hint="Name answers to requests with the same settings, each with a number of its own: TASK/DOC/N",
+            )  # fmt: skip
+        side.add(key, f"{task}/{doc}", at, say(answer))
         side.cut += answer.finish_reason == "length"
         side.model = side.model or answer.model or ""
         side.engine = side.engine or answer.engine or ""
