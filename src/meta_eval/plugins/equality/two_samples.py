@@ -228,8 +228,9 @@ def simulate_power(samples: Sequence[PromptSamples], simulations: int = SIMULATI
     - the words of an answer to the same prompt, in a random order. Length, words and letters are A's, the order is not.
       An answer of a single word stays as it is: where answers are that short nothing is found, and nothing is *same*.
 
-    Both keep more of A than a model does that writes in a style or at a length of its own, so such a one is found more
-    often. A model that is nearer to A than this, such as the same weights in eight bits, is not excluded.
+    Both keep much of A: its letters, words or form, and its lengths. A model of another style or length is further
+    away. But they are no bound for a near relative of A. A tenth of the same weights in four bits behind another system
+    prompt was found less often than simulated (`benchmarks/equality.py --real`), and *same* does not exclude it.
 
     The number of answers that would do: the distance of a statistic from its permutations, in their standard
     deviations, grows with the number of answers to a prompt for the MMD, whose deviation falls with it (Gretton et al.,
