@@ -22,7 +22,16 @@ ELSEWHERE = {
     "real_model_diagnosis",
 }  # fmt: skip
 # No programs, but what several of them share.
-SHARED = {"counting", "drawn_verdicts", "equality_samples", "load_faults", "load_model", "measuring", "peers_nel", "peers_same"}
+SHARED = {
+    "counting",
+    "drawn_verdicts",
+    "equality_samples",
+    "load_faults",
+    "load_model",
+    "measuring",
+    "peers_nel",
+    "peers_same",
+}
 
 
 @pytest.fixture(scope="module")
