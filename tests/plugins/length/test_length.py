@@ -9,7 +9,11 @@ from typing import Any
 
 import pytest
 from command import cli
+from named_pairs import write_record
+from packs import prepare
 from runs import write_run
+
+from meta_eval import report, verify
 
 EQUAL = [1.0] * 60 + [0.0] * 40
 Tokens = Callable[[int], int | None]
@@ -175,6 +179,17 @@ def test_a_second_run_of_a_side_counts_with_its_mean(tmp_path: Path) -> None:
     (tmp_path / "gate.yaml").write_text("margin: 5\nlength: {at_most: 10}\n", encoding="utf-8")
     done = cli("compare", "--gate", "gate.yaml", "--json", "a", "--", "b", "c", cwd=tmp_path)
     assert json.loads(done.stdout)["length"]["answer_tokens"]["ratio"] == pytest.approx(1.2, abs=0.01)
+
+
+def test_beside_a_pack_its_record_is_the_baseline_and_has_no_counts(tmp_path: Path) -> None:
+    record, run, tasks = write_record("sound", tmp_path)
+    keys = {"backend": "server", "base_url": "http://127.0.0.1:9/v1", "template_dir": str(tasks)}
+    pack = prepare(tmp_path / "pack", "recorded", evals_dataset=str(record), **keys)
+    verify(pack)
+    (tmp_path / "gate.yaml").write_text("margin: 20\nlength: {at_most: 10}\n", encoding="utf-8")
+    judged = report(run, pack=pack, gate=tmp_path / "gate.yaml")
+    assert "length not shown" in {alarm.kind for alarm in judged.alarms}
+    assert judged.to_json()["length"]["answer_tokens"]["unknown"] > 100
 
 
 @pytest.mark.parametrize(
