@@ -3,8 +3,8 @@ tokens, and in seconds of a request.
 
 The ratio of the means is paired doc by doc, and averaged over tasks by their docs (`meta_eval.stats.ratio`: the delta
 method on a log scale, docs of a cluster as one). At the 95 % level of all decisions its interval alone decides: above
-the limit DON'T SHIP, below it nothing, and else UNDECIDED. Of candidates exactly at the limit about 2.5 % pass, and as many
-fail. A cut answer counts as its limit, on both sides: the answer that was wanted is at least as long.
+the limit DON'T SHIP, below it nothing, and else UNDECIDED. Of candidates exactly at the limit about 2.5 % pass, and
+as many fail. A cut answer counts as its limit, on both sides: the answer that was wanted is at least as long.
 """
 
 from __future__ import annotations
