@@ -15,6 +15,7 @@ from typing import Any
 
 from meta_eval.base.errors import UserError
 from meta_eval.base.inputs import PointerError
+from meta_eval.base.thresholds import SAME_VALUE
 
 # A sample as lm-eval writes it: a doc with its answers and metrics under one filter, by key.
 Sample = Mapping[str, Any]
@@ -86,6 +87,8 @@ def _weighted(value: Any) -> PerplexityParts | None:
     try:
         log_likelihood = float(log_likelihood)
     except (TypeError, ValueError, OverflowError):
+        log_likelihood = math.nan
+    if log_likelihood > SAME_VALUE:  # of more than certain there is no likelihood
         log_likelihood = math.nan
     return None if weight is None else PerplexityParts(log_likelihood, weight)
 

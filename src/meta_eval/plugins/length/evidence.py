@@ -2,13 +2,16 @@
 tokens, and in seconds of a request.
 
 The ratio of the means is paired doc by doc, and averaged over tasks by their docs (`meta_eval.stats.ratio`: the delta
-method on a log scale, docs of a cluster as one). At the 95 % level of all decisions its interval alone decides: above
-the limit DON'T SHIP, below it nothing, and else UNDECIDED. Of candidates exactly at the limit about 2.5 % pass, and
-as many fail. A cut answer counts as its limit, on both sides: the answer that was wanted is at least as long.
+method on a log scale, docs of a cluster as one). Few endless answers hold most of a sum, and then that scale proves
+too much: the ends are also those of Student's intervals of the ratio and of its inverse, whatever is wider. At the 95
+% level of all decisions its interval alone decides: above the limit DON'T SHIP, below it nothing, and else UNDECIDED.
+Of candidates exactly at the limit about 2.5 % pass, and as many fail. A cut answer counts as its limit, on both
+sides: the answer that was wanted is at least as long.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -109,14 +112,19 @@ class _Lengths:
 
         places = [place for place, name in enumerate(self.tasks) if task in (None, name)]
         before, after = (np.array([side[place] for place in places]) for side in (self.baseline, self.candidate))
+        tasks, clusters = ([some[place] for place in places] for some in (self.tasks, self.clusters))
+        ones = np.ones(len(places))
         try:
-            mean = ratio_of_means(
-                after, before, np.ones(len(places)), [self.tasks[place] for place in places],
-                [self.clusters[place] for place in places],
-            )  # fmt: skip
+            growth = ratio_of_means(after, before, ones, tasks, clusters)
         except ValueError:
             return None
-        return Growth(mean.value, mean.positive_interval(LEVEL), len(places))
+        interval = growth.positive_interval(LEVEL)
+        if interval is not None and growth.value > 0:
+            shrinkage = ratio_of_means(before, after, ones, tasks, clusters, floor=1e-9)
+            lows = [found.lower for mean in (growth, shrinkage) if (found := mean.interval(LEVEL))]
+            upper = 1 / lows[1] if lows[1] > 0 else math.inf
+            interval = Interval(min(interval.lower, max(lows[0], 0.0)), max(interval.upper, upper))
+        return Growth(growth.value, interval, len(places))
 
 
 class LengthEvidence(Evidence):
@@ -219,7 +227,7 @@ def _measure(doc: DocResult, task: TaskRun, figure: str) -> float | None:
     """A figure of an answer to a doc. Of tokens, thoughts are included where the engine counted them, and a cut answer
     has at least its limit."""
     value, limit = doc.figures.get(figure), task.provenance.decoding.get("max_gen_toks")
-    if figure == _TOKENS and doc.limit_hit and isinstance(limit, int | float):
+    if figure == _TOKENS and doc.limit_hit and isinstance(limit, int | float) and 0 < limit < 2**53:
         return max(value or 0.0, float(limit))
     return value
 
@@ -237,4 +245,6 @@ def _as_json(growth: Growth | None) -> dict[str, Any]:
 
 
 def _percent(ratio: float) -> str:
+    if math.isinf(ratio):
+        return "any"
     return f"{100 * (ratio - 1):+.1f}".replace("-", "\u2212")
