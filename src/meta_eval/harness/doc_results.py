@@ -148,12 +148,12 @@ class DocFigure:
 
 def _read_tokens(sample: Sample, answers: Sequence[str]) -> float | None:
     tokens = find_answer(sample).get("completion_tokens")
-    return tokens / len(answers) if answers and isinstance(tokens, int) and 0 <= tokens < 2**53 else None
+    return tokens / len(answers) if answers and type(tokens) is int and 0 <= tokens < 2**53 else None
 
 
 def _read_seconds(sample: Sample, answers: Sequence[str]) -> float | None:
-    seconds = find_answer(sample).get("seconds")
-    return seconds / len(answers) if answers and isinstance(seconds, int | float) and 0 <= seconds < 2**53 else None
+    seconds: Any = find_answer(sample).get("seconds")
+    return seconds / len(answers) if answers and type(seconds) in (int, float) and 0 <= seconds < 2**53 else None
 
 
 FIGURES = (

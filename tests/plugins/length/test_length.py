@@ -175,6 +175,14 @@ def test_tasks_count_by_their_docs_and_each_has_its_own_growth(tmp_path: Path) -
     assert tree["length"]["answer_tokens"]["ratio"] == pytest.approx(1.15, abs=0.01)
 
 
+@pytest.mark.parametrize(("chosen", "code"), [("[meta_some]", 1), ("{-meta_some: {}}", 0), ("[meta_other]", 0)])
+def test_a_task_that_the_gate_leaves_out_does_not_count(tmp_path: Path, chosen: str, code: int) -> None:
+    for name, percent in (("a", 0), ("b", 30)):
+        write_side(tmp_path / name, grown(percent, 0))
+        write_side(tmp_path / name, lambda _, percent=percent: 100 - percent, task="meta_other")  # type: ignore[misc]
+    assert judge(tmp_path, f"{{at_most: 10}}\ntasks: {chosen}")[0] == code
+
+
 def test_a_second_run_of_a_side_counts_with_its_mean(tmp_path: Path) -> None:
     write_side(tmp_path / "a", usual)
     write_side(tmp_path / "b", usual)
@@ -228,7 +236,7 @@ def rewrite(folder: Path, change: Callable[[dict[str, Any]], None]) -> Path:
 # What a sample may say of its tokens, and how many docs are then unknown.
 ODD_COUNTS: list[tuple[Any, int]] = [
     (None, 100), (-1, 100), (1.5, 100), ("100", 100), (2**53, 100), (10**400, 100), ([100], 100), ({}, 100),
-    (float("nan"), 100), (float("inf"), 100), ("", 100), (2**53 - 1, 0), (0, 0), (1, 0),
+    (float("nan"), 100), (float("inf"), 100), ("", 100), (True, 100), (2**53 - 1, 0), (0, 0), (1, 0),
 ]  # fmt: skip
 
 
