@@ -576,6 +576,9 @@ class ServerClient(ServersClient[CompletionsConnection]):
                 raise GarbledError(f"a response that {error}") from None
         else:
             answer = await self._scored(server, build_forced_request(prompt, ids, how, max(1, top_k)))
+            meant, read = len(prompt) + len(ids), _count_places(read_choice(answer), how)
+            if read is not None and read - meant not in ((0, 1) if how == "echo" else (0,)):
+                raise RefusedError(f"it read {read:,} tokens of prompt, and {meant:,} were meant")
             tokens = read_prompt_tokens(answer, ids, how, top_k)
         if why := tokens.explain_impossible():
             raise GarbledError(f"a response in which {why}")
@@ -591,6 +594,14 @@ class ServerClient(ServersClient[CompletionsConnection]):
             "cached_tokens": usage.get("cached_tokens"),
             "response_model": server.read_model_name(answer.get("model")),
         }
+
+
+def _count_places(choice: Json, how: str) -> int | None:
+    """The tokens of which a choice has log-probabilities; None if it has none."""
+    logprobs = choice.get("logprobs")
+    echoed = logprobs.get("token_logprobs") if isinstance(logprobs, dict) else None
+    places = echoed if how == "echo" else choice.get("prompt_logprobs")
+    return len(places) if isinstance(places, list) else None
 
 
 def _checked(answer: Json | str, prompt: Sequence[int] | None) -> Json:

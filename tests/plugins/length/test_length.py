@@ -272,6 +272,13 @@ def test_a_single_doc_shows_nothing(tmp_path: Path) -> None:
     assert "length not shown" in {alarm.kind for alarm in judged.alarms}
 
 
+@pytest.mark.parametrize("percent", [1, 57, 58, 110])
+def test_just_what_is_allowed_is_allowed(tmp_path: Path, percent: int) -> None:
+    a, b = (write_side(tmp_path / name, lambda _, n=n: n) for name, n in (("a", 100), ("b", 100 + percent)))  # type: ignore[misc]
+    judged = compare_runs(a, b, gate=gate_of(tmp_path, f"{{at_most: {percent}}}"))
+    assert judged.decision.outcome == "SHIP"
+
+
 def test_one_endless_answer_of_a_hundred_is_no_proof(tmp_path: Path) -> None:
     a = write_side(tmp_path / "a", usual)
     b = write_side(tmp_path / "b", lambda n: 10**6 if n == 7 else usual(n))

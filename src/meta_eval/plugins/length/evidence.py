@@ -104,13 +104,12 @@ class _Lengths:
     unknown: int = 0
     """Docs of which a side does not say its length."""
 
-    def compare(self, task: str | None = None) -> Growth | None:
-        """Their growth, or that of a task; None where nothing is known, or the baseline says nothing at all."""
+    def compare(self, places: Sequence[int]) -> Growth | None:
+        """The growth of the docs at these places; None where nothing is known, or the baseline says nothing at all."""
         import numpy as np
 
         from meta_eval.stats.ratio import ratio_of_means
 
-        places = [place for place, name in enumerate(self.tasks) if task in (None, name)]
         before, after = (np.array([side[place] for place in places]) for side in (self.baseline, self.candidate))
         tasks, clusters = ([some[place] for place in places] for some in (self.tasks, self.clusters))
         ones = np.ones(len(places))
@@ -140,8 +139,11 @@ class LengthEvidence(Evidence):
         tree: dict[str, Any] = {}
         for key, limit in case.rules.limits.items() if isinstance(case.rules, LengthRules) else ():
             lengths = _pair(case.baseline, case.candidate, key) if case.baseline else _Lengths()
-            names = dict.fromkeys(lengths.tasks)
-            total, tasks = lengths.compare(), {name: growth for name in names if (growth := lengths.compare(name))}
+            places: dict[str, list[int]] = {}
+            for place, name in enumerate(lengths.tasks):
+                places.setdefault(name, []).append(place)
+            total = lengths.compare(range(len(lengths.tasks)))
+            tasks = {name: growth for name, some in places.items() if (growth := lengths.compare(some))}
             tree[key] = {
                 "at_most": limit, "unknown": lengths.unknown, **_as_json(total),
                 "tasks": {name: _as_json(growth) for name, growth in tasks.items()},
@@ -164,11 +166,11 @@ def _judge(key: str, growth: Growth | None, limit: float, unknown: int) -> Itera
         note = f"of no doc both sides know the {_WORDS[key]}, and {allowed}"
         yield NOT_SHOWN.name, AlarmOccurrence(None, note=note)
         return
-    most, found = 1 + limit / 100, growth.interval
+    most, found = 1 + limit / 100 + 1e-9, growth.interval  # what is just at the limit is allowed
     note = f"{_WORDS[key]} {growth.describe()}, and {allowed}"
     if found is not None and found.lower > most:
         yield LONGER.name, AlarmOccurrence(None, note=note)
-    elif found is None or found.upper >= most:
+    elif found is None or found.upper > most:
         yield NOT_SHOWN.name, AlarmOccurrence(None, note=note)
     if unknown:
         what = f"of {plural(unknown, 'doc')} a side does not know the {_WORDS[key]}"
