@@ -5,7 +5,8 @@
 
 Tokens of a doc are lognormal (median 200, a spread of 0.6 or 1.0 in nats), those of its second answer the same times
 lognormal noise (0.1: nearly the same answers, 0.5: sampled ones), with a mean of 1 times the growth of the candidate.
-Answers are cut at 1,024 tokens, or never; and docs come alone or in clusters of ten, which share half of their spread.
+Answers are cut at 1,024 tokens, or never; docs come alone or in clusters of ten, which share half of their spread; and
+one answer in a hundred, of whichever side, repeats itself up to a limit of 8,192.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from meta_eval.plugins.length.evidence import LONGER, LengthEvidence, LengthRule
 from meta_eval.sockets import EvidenceCase
 
 MEDIAN, LIMIT, AT_MOST = 200.0, 1024, 10.0
+LOOPS, LOOPED = 0.01, 8192
 PROMISED = 0.05  # the most wrong decisions of either kind, at the limit
 ENOUGH = 4.0  # standard errors of a rate that CI allows
 
@@ -65,6 +67,8 @@ def draw(
         if clusters is not None:
             own = (own + rng.normal(0, noise, docs)[clusters]) / np.sqrt(2)
         tokens = np.maximum(1, np.round(MEDIAN * factor * np.exp(base + own - noise**2 / 2)))
+        if limit == LOOPED:
+            tokens = np.where(rng.random(docs) < LOOPS, LOOPED, tokens)
         sides.append(make_run(tokens, clusters, limit))
     return sides[0], sides[1]
 
@@ -84,7 +88,7 @@ def main() -> None:
     print("|--:|--:|--:|--:|---|--:|--:|--:|--:|", flush=True)
     bad = []
     shapes = [(0.6, 0.1, None, False), (0.6, 0.5, None, False), (1.0, 0.5, None, False), (0.6, 0.5, None, True),
-              (0.6, 0.5, LIMIT, False)]  # fmt: skip
+              (0.6, 0.5, LIMIT, False), (0.6, 0.1, LOOPED, False)]  # fmt: skip
     for docs, (spread, noise, limit, clustered) in product((100, 400), shapes):
         for growth in (0, 10, 20, 100):
             rng = np.random.default_rng([docs, round(10 * spread), round(10 * noise), limit or 0, clustered, growth])

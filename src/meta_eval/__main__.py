@@ -37,6 +37,7 @@ def main() -> None:
 def _run(*, early: bool) -> None:
     # Otherwise pydantic searches all installed packages for plug-ins at every start.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")
+    os.environ.pop("SOURCE_DATE_EPOCH", None)  # numpy.f2py, which scipy imports, fails where it is no time
     # Docs and samples are hundreds of thousands of objects without cycles. Searching them would be a waste.
     gc.set_threshold(100_000, 20, 20)
     from meta_eval.base.interrupts import take_interrupts

@@ -68,6 +68,8 @@ class _Gate:
         """Add the test of the command line's gate."""
         gate = config.getoption(_GATE)
         if gate is None:
+            if alone := [option for option in (_RESULTS, _BASELINE, _PACK) if config.getoption(option)]:
+                raise pytest.UsageError(f"{alone[0]} needs {_GATE}: without it nothing is judged")
             return
         results = config.getoption(_RESULTS)
         if not results:

@@ -98,6 +98,18 @@ def test_without_a_share_a_task_beyond_its_margin_still_fails_the_run(
     assert said in headline
 
 
+def test_a_text_that_is_more_than_certain_is_no_perplexity(tmp_path: Path) -> None:
+    before, after = (
+        [make_sample(n, "none", {"word_perplexity": [sign * (40.0 + n % 5), 20]}) for n in range(60)]
+        for sign in (-1, 1)
+    )
+    averages = tuple(
+        {"word_perplexity,none": math.exp(sign * sum(40 + n % 5 for n in range(60)) / 1200)} for sign in (1, -1)
+    )
+    judgement = compare(tmp_path, before, after, Gate(margin={"mean": 5, "own": 0.5}), averages)
+    assert judgement.decision.outcome != "SHIP"
+
+
 def test_a_perplexity_of_words_that_are_counted_otherwise_is_never_within_its_margin(tmp_path: Path) -> None:
     costs = [(-40.0 - number % 5, number) for number in range(60)]
     sides = [[make_sample(n, "none", {"word_perplexity": [cost, words]}) for cost, n in costs] for words in (20, 10)]

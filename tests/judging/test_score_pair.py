@@ -65,6 +65,16 @@ def test_other_shots_make_it_invalid_and_another_version_is_said(tmp_path: Path)
     assert "task version" in str(found.alarms)
 
 
+@pytest.mark.parametrize("name", ["system_instruction", "chat_template"])
+def test_another_text_around_every_prompt_makes_it_invalid(tmp_path: Path, name: str) -> None:
+    sides = [results_alone(tmp_path / side, 120_000, 200_000) for side in "ab"]
+    for folder, text in zip(sides, ("Think step by step.", "Answer with a letter."), strict=True):
+        (file,) = folder.rglob("results_*.json")
+        file.write_text(json.dumps(json.loads(file.read_text("utf-8")) | {name: text}), encoding="utf-8")
+    found = compare(*sides)
+    assert found.decision.invalid and f"another {name.replace('_', ' ')} in B" in str(found.alarms)
+
+
 def test_without_a_number_of_docs_it_is_one_message(tmp_path: Path) -> None:
     folders = [results_alone(tmp_path / name, 12_000) for name in "ab"]
     for folder in folders:

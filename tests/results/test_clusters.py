@@ -23,7 +23,7 @@ from meta_eval import compare, report, verify
 from meta_eval.ask.early_stop import list_task_docs
 from meta_eval.base.errors import ConfigError
 from meta_eval.base.hashing import hash_text
-from meta_eval.harness.clusters import make_content_keys, name_clusters, read_field, read_fields
+from meta_eval.harness.clusters import list_content_parts, name_clusters, read_field, read_fields
 from meta_eval.harness.doc_results import DocResult, FilterResult
 from meta_eval.harness.lm_eval_run import read_run
 from meta_eval.harness.scores import compute_scores
@@ -125,8 +125,8 @@ def test_clusters_are_what_hangs_together_whatever_the_order(keys: list[list[int
 
 @given(st.text(max_size=3), st.text(max_size=3), st.text(max_size=3))
 def test_only_the_same_prompt_with_the_same_answer_is_the_same(prompt: str, gold: str, other: str) -> None:
-    def keys(number: int, gold: str) -> tuple[str, ...]:
-        return make_content_keys(f"doc {number}", (prompt,), gold, [[f"{prompt}.", {}]])
+    def keys(number: int, gold: str) -> list[tuple[str, ...]]:
+        return list_content_parts(f"doc {number}", (prompt,), gold, [[f"{prompt}.", {}]])
 
     assert bool(set(keys(1, gold)) & set(keys(2, other))) == (gold == other)
 

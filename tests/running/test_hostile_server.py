@@ -282,6 +282,18 @@ def places(tree: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 WRONG = [None, True, "x", "nan", math.nan, -math.inf, 10**400, -(2**63), -1, 0.5, [], [5], [[]], {}, {"0": 5}, "\ud800"]
 
 
+@pytest.mark.parametrize("generated", [0, 1])
+def test_an_echo_is_read_alike_with_and_without_a_generated_token(generated: int) -> None:
+    """A model that ends at once generates none, and the server says so in its counts."""
+    own = [None, -1.0, -2.0, -3.0, -9.0][: 4 + generated]
+    tops = [None, {"a": -1.0}, {"b": -2.0}, {"c": -3.0}, {"d": -9.0}][: 4 + generated]
+    answer = {
+        "choices": [{"index": 0, "text": "x", "logprobs": {"token_logprobs": own, "top_logprobs": tops}}],
+        "usage": {"prompt_tokens": 4, "completion_tokens": generated},
+    }
+    assert completions.read_forced(answer, [7, 8], "echo") == (-5.0, True)
+
+
 @pytest.mark.parametrize("path", list(places(COMPLETION)), ids=lambda path: ".".join(map(str, path)))
 def test_what_becomes_of_a_completion_are_numbers_that_can_be_added_up(path: tuple[Any, ...]) -> None:
     for wrong in WRONG:

@@ -378,6 +378,23 @@ def test_a_server_without_logprobs_of_a_prompt_forces_nothing(house: House, tmp_
     assert not any(body["prompt"] not in ([0, 0, 0], "1") for body in server.bodies)
 
 
+@pytest.mark.parametrize("takes", [FIELDS, FIELDS | {"prompt_logprobs"}], ids=["echo", "prompt_logprobs"])
+def test_choices_of_a_prompt_that_was_cut_are_no_answer_where_nothing_is_counted(
+    house: House, takes: set[str], tmp_path: Path
+) -> None:
+    def cut(body: dict[str, Any], encode: Callable[[str], list[int]]) -> dict[str, Any]:
+        ids = body["prompt"] if isinstance(body["prompt"], list) else encode(body["prompt"])
+        tree = completion({**body, "prompt": ids[-20:]}, encode)
+        tree.pop("usage")
+        return tree
+
+    with FakeServer(takes=takes, complete=cut) as server:
+        done = house.run(server, output=tmp_path, only=CHOICES)
+    assert done.returncode == 2
+    errors = {line["error"].partition("/v1: ")[2] for line in _lines(tmp_path)}
+    assert errors and all(re.match(r"it read 2[01] tokens of prompt, and [\d,]+ were meant", error) for error in errors)
+
+
 def test_a_prompt_that_a_server_cut_is_no_answer(house: House, tmp_path: Path) -> None:
     with FakeServer(faults=lambda number, _: "shorter" if number == 4 else None) as server:
         done = house.run(server, output=tmp_path, only=TEXTS)

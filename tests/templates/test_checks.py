@@ -94,6 +94,7 @@ def filtered(tree: dict[str, Any], **part: Any) -> dict[str, Any]:
         (lambda t: t | {"metric_list": [{}]}, ["metric_list.0.metric"]),
         (lambda t: t | {"metric_list": [{"metric": "target"}]}, ["metric_list.0.metric: 'target' is the name of a field of every sample"]),
         (lambda t: _metadata(t).update(published=[{"metric": "acc,strict"}]) or t, ["published.0.metric: 'acc,strict' is not a metric", "Metrics: exact_match"]),
+        (lambda t: _metadata(t).update(published=[{"metric": "exact_match,strict", "averaging": "makro"}]) or t, ["published.0.averaging"]),
         (lambda t: _metadata(t).update(published=[{"metric": "exact_match,loose"}]) or t, ["published.0.metric", "filters: strict"]),
         (lambda t: _metadata(t).update(min_agreement=True) or t, ["min_agreement", "True"]),
         (lambda t: t | {"task": "a,b"}, ["task: 'a,b' is not a valid name", "letters, digits"]),

@@ -291,14 +291,23 @@ class _Reading:
     def collect_evidence(
         self, candidate: Run, baseline: Run | None, places: Sequence[Path]
     ) -> tuple[NamedFindings, ...]:
-        """What the evidence of plug-ins finds."""
+        """What the evidence of plug-ins finds in the tasks that the gate judges."""
         from meta_eval.base.hashing import hash_file
         from meta_eval.judge.evidence import EvidenceCase, collect_findings
         from meta_eval.pack.manifest import MANIFEST
 
         folder = self._options.folder
         digest = None if folder is None else hash_file(folder / MANIFEST)
-        case = EvidenceCase(candidate, baseline, tuple(places), self.manifest, digest)
+        manifest, runs = self.manifest, [run for run in (candidate, baseline) if run]
+        groups = {**candidate.known_groups, **(manifest.groups if manifest else {})}
+        known = {name for run in runs for name in run.known_tasks}
+        of_pack = (manifest.tasks, manifest.left_out) if manifest else ()
+        gate, names = self.rules.choose(sorted(known.union(*of_pack)), groups)
+        judged = gate.expand_groups(groups).chosen or names
+        judged_runs = [
+            replace(run, tasks={name: task for name, task in run.tasks.items() if name in judged}) for run in runs
+        ]
+        case = EvidenceCase(judged_runs[0], next(iter(judged_runs[1:]), None), tuple(places), manifest, digest)
         return collect_findings(case, self.rules.rules_of_evidence)
 
     def regrade(self, runs: list[Run]) -> list[Run]:

@@ -225,25 +225,29 @@ def read_prompt_tokens(answer: Json, continuation: Sequence[int], how: str, top_
     """
     choice = read_choice(answer)
     try:
-        return collect_tokens(continuation, _PLACES[how](choice, continuation), top_k)
+        return collect_tokens(continuation, _PLACES[how](choice, continuation, answer.get("usage")), top_k)
     except _ODD:
         raise GarbledError("a response without prompt log-probabilities") from None
 
 
-def _prompt_logprobs(choice: Json, continuation: Sequence[int]) -> list[TokenPlace]:
+def _prompt_logprobs(choice: Json, continuation: Sequence[int], _: object) -> list[TokenPlace]:
     places = choice["prompt_logprobs"][-len(continuation) :]
     return [
         {int(token): (_logprob(entry["logprob"]), _rank(entry["rank"])) for token, entry in of.items()} for of in places
     ]
 
 
-def _echo(choice: Json, continuation: Sequence[int]) -> list[TokenPlace]:
-    """Parse an echoed prompt with a generated token at the end, as lm-eval does. There are no ranks. Likeliest tokens
-    are texts, which may repeat, so they are numbered down from -1, which is not a token."""
-    logprobs, count = choice["logprobs"], len(continuation) + 1
+def _echo(choice: Json, continuation: Sequence[int], usage: object) -> list[TokenPlace]:
+    """Parse an echoed prompt with a generated token at the end, as lm-eval does; a server that counts none may have
+    none. There are no ranks. Likeliest tokens are texts, which may repeat, so they are numbered down from -1, which is
+    not a token."""
+    logprobs = choice["logprobs"]
+    own, top_logprobs = logprobs["token_logprobs"], logprobs["top_logprobs"]
+    counts = usage if isinstance(usage, dict) else {}
+    end = len(own) - (counts.get("completion_tokens") != 0 or counts.get("prompt_tokens") != len(own))
     places: list[TokenPlace] = []
     for token, logprob, top in zip(
-        continuation, logprobs["token_logprobs"][-count:-1], logprobs["top_logprobs"][-count:-1], strict=True
+        continuation, own[end - len(continuation) : end], top_logprobs[end - len(continuation) : end], strict=True
     ):
         others = sorted(map(_logprob, top.values()), reverse=True)
         if others[0] <= _logprob(logprob):
@@ -281,7 +285,7 @@ def _are_counts(values: list[Any]) -> bool:
 
 
 # Ways to request log-probabilities of a prompt's tokens, best first, each with its parser.
-_PLACES: Mapping[str, Callable[[Json, Sequence[int]], list[TokenPlace]]] = {
+_PLACES: Mapping[str, Callable[[Json, Sequence[int], object], list[TokenPlace]]] = {
     "prompt_logprobs": _prompt_logprobs,
     "echo": _echo,
 }
@@ -572,6 +576,9 @@ class ServerClient(ServersClient[CompletionsConnection]):
                 raise GarbledError(f"a response that {error}") from None
         else:
             answer = await self._scored(server, build_forced_request(prompt, ids, how, max(1, top_k)))
+            meant, read = len(prompt) + len(ids), _count_places(read_choice(answer), how)
+            if read is not None and read - meant not in ((0, 1) if how == "echo" else (0,)):
+                raise RefusedError(f"it read {read:,} tokens of prompt, and {meant:,} were meant")
             tokens = read_prompt_tokens(answer, ids, how, top_k)
         if why := tokens.explain_impossible():
             raise GarbledError(f"a response in which {why}")
@@ -587,6 +594,14 @@ class ServerClient(ServersClient[CompletionsConnection]):
             "cached_tokens": usage.get("cached_tokens"),
             "response_model": server.read_model_name(answer.get("model")),
         }
+
+
+def _count_places(choice: Json, how: str) -> int | None:
+    """The tokens of which a choice has log-probabilities; None if it has none."""
+    logprobs = choice.get("logprobs")
+    echoed = logprobs.get("token_logprobs") if isinstance(logprobs, dict) else None
+    places = echoed if how == "echo" else choice.get("prompt_logprobs")
+    return len(places) if isinstance(places, list) else None
 
 
 def _checked(answer: Json | str, prompt: Sequence[int] | None) -> Json:

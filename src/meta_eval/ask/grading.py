@@ -79,7 +79,7 @@ class Problems:
         if self.foreign:
             hints.append("Name the pack whose requests were answered with --pack")
         if self.doubled:
-            hints.append("--prefer last takes the last of several answers")
+            hints.append("`grade --prefer last` takes the last of several answers")
         raise AnswersError(f"of {self.requests:,} requests: {'; '.join(problems)}", hint=". ".join(hints) or None)
 
     def _problems(self, partial: bool) -> Iterator[str]:

@@ -241,7 +241,7 @@ class Answer:
     def has_same_content(self, other: Answer) -> bool:
         """Whether both give the same answer to the same prompt. Times, counts and engines may differ. Of two forms, one
         may not say the hash of the prompt and the model."""
-        names = ("text", "choices", "tool_calls", "finish_reason")
+        names = ("text", "choices", "tool_calls", "finish_reason", "tokens")
         said = ((self.prompt_sha256, other.prompt_sha256), (self.model, other.model))
         is_other_form = self.request_sha256 != other.request_sha256
         return all(getattr(self, name) == getattr(other, name) for name in names) and all(

@@ -25,10 +25,11 @@ _LISTED = 20
 Fields = Mapping[str, str]
 
 
-def make_content_keys(
+def list_content_parts(
     question_hash: str, prompt_hashes: Sequence[str], gold: str, requests: Sequence[Sequence[Any]]
-) -> tuple[str, ...]:
-    """Make the keys of a doc's problem. Docs of a task with a common key are the same problem.
+) -> list[tuple[str, ...]]:
+    """What the keys of a doc's problem are hashes of. Docs of a task with a common key are the same problem; as long as
+    no two have the same parts, no key is needed.
 
     Args:
         question_hash: The hash of the question or the whole doc; empty if unknown.
@@ -36,13 +37,6 @@ def make_content_keys(
         gold: The right answer as the task writes it.
         requests: Prompt, and settings or continuation, of each request.
     """
-    return tuple(hash_parts(*parts) for parts in list_content_parts(question_hash, prompt_hashes, gold, requests))
-
-
-def list_content_parts(
-    question_hash: str, prompt_hashes: Sequence[str], gold: str, requests: Sequence[Sequence[Any]]
-) -> list[tuple[str, ...]]:
-    """What the keys of `make_content_keys` are hashes of: as long as no two docs have the same, no key is needed."""
     parts: list[tuple[str, ...]] = [(question_hash, gold)] if question_hash else []
     # A single text with its settings has nothing else.
     is_plain = len(requests) == 1 and len(requests[0]) == 2 and isinstance(requests[0][1], dict)

@@ -15,6 +15,7 @@ from typing import Any
 
 from meta_eval.base.errors import UserError
 from meta_eval.base.inputs import PointerError
+from meta_eval.base.thresholds import SAME_VALUE
 
 # A sample as lm-eval writes it: a doc with its answers and metrics under one filter, by key.
 Sample = Mapping[str, Any]
@@ -87,6 +88,8 @@ def _weighted(value: Any) -> PerplexityParts | None:
         log_likelihood = float(log_likelihood)
     except (TypeError, ValueError, OverflowError):
         log_likelihood = math.nan
+    if log_likelihood > SAME_VALUE:  # of more than certain there is no likelihood
+        log_likelihood = math.nan
     return None if weight is None else PerplexityParts(log_likelihood, weight)
 
 
@@ -145,12 +148,12 @@ class DocFigure:
 
 def _read_tokens(sample: Sample, answers: Sequence[str]) -> float | None:
     tokens = find_answer(sample).get("completion_tokens")
-    return tokens / len(answers) if answers and isinstance(tokens, int) and 0 <= tokens < 2**53 else None
+    return tokens / len(answers) if answers and type(tokens) is int and 0 <= tokens < 2**53 else None
 
 
 def _read_seconds(sample: Sample, answers: Sequence[str]) -> float | None:
-    seconds = find_answer(sample).get("seconds")
-    return seconds / len(answers) if answers and isinstance(seconds, int | float) and 0 <= seconds < 2**53 else None
+    seconds: Any = find_answer(sample).get("seconds")
+    return seconds / len(answers) if answers and type(seconds) in (int, float) and 0 <= seconds < 2**53 else None
 
 
 FIGURES = (

@@ -369,6 +369,9 @@ class Provenance:
     system_instruction: bool | None = False
     """Whether there was a system instruction; None if unknown."""
 
+    prompt_texts: Mapping[str, str] = field(default_factory=dict)
+    """SHA-256 of the texts of ``system_instruction`` and ``chat_template``; without those that are not known."""
+
     docs_sha256: str | None = None
     """SHA-256 of the docs file in the pack."""
 
@@ -470,6 +473,11 @@ def read_provenance(results: ResultsFile | None, folder: str, task: str) -> Prov
         gen_kwargs=changed,
         chat_template=bool(tree.get("chat_template")) if results else None,
         system_instruction=bool(tree.get("system_instruction")) if results else None,
+        prompt_texts={
+            name: hash_text(text)
+            for name in ("system_instruction", "chat_template")
+            if isinstance(text := tree.get(name), str) and text
+        },
         docs_sha256=_read_text(kwargs.get("sha256")),
         dataset_revision=_read_text(kwargs.get("revision")),
         docs_of_task=results.count(task, "original") if results else None,

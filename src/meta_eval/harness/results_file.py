@@ -292,8 +292,10 @@ def read_results_file(path: Path) -> ResultsFile:
         )
     for key in ("results", "configs"):
         part = tree.get(key) if isinstance(tree, dict) else None
-        if not isinstance(part, dict) or not all(isinstance(value, dict) for value in part.values()):
+        if not isinstance(part, dict):
             raise ResultsError(f"has no {key!r}: not an lm_eval results file", where=str(path), hint=hint)
+        if wrong := next((name for name, value in part.items() if not isinstance(value, dict)), None):
+            raise ResultsError(f"{key}: {quoted(wrong)} is no object", where=str(path), hint="Take this task out of it")
     for key in ("configs", "groups"):
         for name in as_mapping(tree.get(key)):
             if not is_name(name):

@@ -538,7 +538,7 @@ class _SampleFileReading:
 
 
 def _read_problem(sample: Sample, parts: SampleParts, doc: DocResult) -> _Problem:
-    """What `make_content_keys` makes the keys of a doc of. Parts with more than a hash and the answer may be long."""
+    """What the keys of a doc are hashes of. Parts with more than a hash and the answer may be long."""
     question_hash = doc.question_hash if sample["doc"] else ""
     keys = list_content_parts(question_hash, doc.prompt_hashes, doc.gold, parts.requests)
     return [key if len(key) <= 2 else hash_parts(*key) for key in keys]

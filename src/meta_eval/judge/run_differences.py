@@ -170,6 +170,10 @@ def describe_differences(
     differences += [f"{prompts:,} of {len(pairs):,} docs had another prompt in B", *of_prompts] if prompts else []
     if None not in (baseline.shots, candidate.shots) and baseline.shots != candidate.shots:
         differences.append(f"{baseline.shots} shots in A, {candidate.shots} in B")
+    first, second = baseline.prompt_texts, candidate.prompt_texts
+    if not pairs:  # of docs, their prompts tell
+        others = sorted(name for name in first.keys() & second.keys() if first[name] != second[name])
+        differences += [f"another {name.replace('_', ' ')} in B" for name in others]
     differences += [
         change
         for a, b in (

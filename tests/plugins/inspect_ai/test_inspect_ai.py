@@ -284,6 +284,16 @@ def test_a_log_of_exact_answers_becomes_a_pack(tmp_path: Path) -> None:
     assert body == {"messages": [{"role": "user", "content": "What is 1 and 7 modulo 1?"}]}
 
 
+@pytest.mark.parametrize("part", [{"type": "image", "image": "data:,"}, {"type": "image_url", "image_url": {}}, "text"])
+def test_a_log_of_prompts_that_are_no_texts_becomes_no_pack(tmp_path: Path, part: object) -> None:
+    rows = [sample(number) for number in (1, 2)]
+    for row in rows:
+        row["messages"][0]["content"] = [{"type": "text", "text": f"What is {row['id']}?"}, part]
+    path = write(tmp_path / "a.json", log(rows))
+    with pytest.raises(UserError, match="images, audio or other parts that are no text|is a text and no object"):
+        prepare(tmp_path / "pack", "recorded", evals_dataset=str(path), backend="chat")
+
+
 def test_a_log_that_another_grader_judged_becomes_no_pack(tmp_path: Path) -> None:
     path = write(tmp_path / "a.eval", log([sample(1, answer="It is 8.")], mean=1.0))
     with pytest.raises(UserError, match="was graded by inspect_ai .*which meta-eval does not run"):

@@ -9,7 +9,14 @@ from typing import Any
 
 import pytest
 from command import cli
+from named_pairs import write_record
+from packs import prepare
 from runs import write_run
+from stock_runs import make_choice, write_stock_run
+
+from meta_eval import compare as compare_runs
+from meta_eval import report, verify
+from meta_eval.base.errors import UserError
 
 EQUAL = [1.0] * 60 + [0.0] * 40
 Tokens = Callable[[int], int | None]
@@ -168,6 +175,14 @@ def test_tasks_count_by_their_docs_and_each_has_its_own_growth(tmp_path: Path) -
     assert tree["length"]["answer_tokens"]["ratio"] == pytest.approx(1.15, abs=0.01)
 
 
+@pytest.mark.parametrize(("chosen", "code"), [("[meta_some]", 1), ("{-meta_some: {}}", 0), ("[meta_other]", 0)])
+def test_a_task_that_the_gate_leaves_out_does_not_count(tmp_path: Path, chosen: str, code: int) -> None:
+    for name, percent in (("a", 0), ("b", 30)):
+        write_side(tmp_path / name, grown(percent, 0))
+        write_side(tmp_path / name, lambda _, percent=percent: 100 - percent, task="meta_other")  # type: ignore[misc]
+    assert judge(tmp_path, f"{{at_most: 10}}\ntasks: {chosen}")[0] == code
+
+
 def test_a_second_run_of_a_side_counts_with_its_mean(tmp_path: Path) -> None:
     write_side(tmp_path / "a", usual)
     write_side(tmp_path / "b", usual)
@@ -175,6 +190,17 @@ def test_a_second_run_of_a_side_counts_with_its_mean(tmp_path: Path) -> None:
     (tmp_path / "gate.yaml").write_text("margin: 5\nlength: {at_most: 10}\n", encoding="utf-8")
     done = cli("compare", "--gate", "gate.yaml", "--json", "a", "--", "b", "c", cwd=tmp_path)
     assert json.loads(done.stdout)["length"]["answer_tokens"]["ratio"] == pytest.approx(1.2, abs=0.01)
+
+
+def test_beside_a_pack_its_record_is_the_baseline_and_has_no_counts(tmp_path: Path) -> None:
+    record, run, tasks = write_record("sound", tmp_path)
+    keys = {"backend": "server", "base_url": "http://127.0.0.1:9/v1", "template_dir": str(tasks)}
+    pack = prepare(tmp_path / "pack", "recorded", evals_dataset=str(record), **keys)
+    verify(pack)
+    (tmp_path / "gate.yaml").write_text("margin: 20\nlength: {at_most: 10}\n", encoding="utf-8")
+    judged = report(run, pack=pack, gate=tmp_path / "gate.yaml")
+    assert "length not shown" in {alarm.kind for alarm in judged.alarms}
+    assert judged.to_json()["length"]["answer_tokens"]["unknown"] > 100
 
 
 @pytest.mark.parametrize(
@@ -195,3 +221,80 @@ def test_a_mistake_in_the_rule_is_one_message(tmp_path: Path, rule: str, said: s
     done = cli("compare", "a", "a", "--gate", "gate.yaml", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr and "Traceback" not in done.stderr
+
+
+def rewrite(folder: Path, change: Callable[[dict[str, Any]], None]) -> Path:
+    """Change every sample of a run."""
+    (path,) = folder.glob("samples_*")
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    for row in rows:
+        change(row)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return folder
+
+
+# What a sample may say of its tokens, and how many docs are then unknown.
+ODD_COUNTS: list[tuple[Any, int]] = [
+    (None, 100), (-1, 100), (1.5, 100), ("100", 100), (2**53, 100), (10**400, 100), ([100], 100), ({}, 100),
+    (float("nan"), 100), (float("inf"), 100), ("", 100), (True, 100), (2**53 - 1, 0), (0, 0), (1, 0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("count", "unknown"), ODD_COUNTS, ids=[repr(count)[:12] for count, _ in ODD_COUNTS])
+def test_a_count_that_is_none_is_unknown_and_forbids_ship(tmp_path: Path, count: Any, unknown: int) -> None:
+    a, b = (write_side(tmp_path / name, usual) for name in "ab")
+    rewrite(b, lambda row: row["answer"].update(completion_tokens=count))
+    judged = compare_runs(a, b, gate=gate_of(tmp_path, "{at_most: 10}"))
+    found = judged.to_json()["length"]["answer_tokens"]
+    assert (found["unknown"], found["docs"]) == (unknown, 100 - unknown)
+    assert judged.decision.outcome == ("UNDECIDED" if unknown else "SHIP" if count in (0, 1) else "DON'T SHIP")
+
+
+@pytest.mark.parametrize("limit", ["many", -5, 0, None, 10**400, 1.5, [7], {"a": 1}, True])
+def test_a_limit_that_is_none_changes_no_length(tmp_path: Path, limit: Any) -> None:
+    a = write_side(tmp_path / "a", usual)
+    b = write_side(tmp_path / "b", usual, cut=range(100))
+    tree = json.loads((results := next(b.glob("results_*"))).read_text(encoding="utf-8"))
+    tree["config"]["gen_kwargs"] = {"max_gen_toks": limit}
+    results.write_text(json.dumps(tree), encoding="utf-8")
+    try:
+        judged = compare_runs(a, b, gate=gate_of(tmp_path, "{at_most: 10}"))
+    except UserError as error:
+        assert str(error)
+    else:
+        assert judged.to_json()["length"]["answer_tokens"]["ratio"] == 1.0
+
+
+def test_a_single_doc_shows_nothing(tmp_path: Path) -> None:
+    sides = [write_run(tmp_path / name, [1.0], line={"answer": {"completion_tokens": 50}}) for name in "ab"]
+    judged = compare_runs(*sides, gate=gate_of(tmp_path, "{at_most: 10}"))
+    assert judged.to_json()["length"]["answer_tokens"]["interval"] is None
+    assert "length not shown" in {alarm.kind for alarm in judged.alarms}
+
+
+@pytest.mark.parametrize("percent", [1, 57, 58, 110])
+def test_just_what_is_allowed_is_allowed(tmp_path: Path, percent: int) -> None:
+    a, b = (write_side(tmp_path / name, lambda _, n=n: n) for name, n in (("a", 100), ("b", 100 + percent)))  # type: ignore[misc]
+    judged = compare_runs(a, b, gate=gate_of(tmp_path, f"{{at_most: {percent}}}"))
+    assert judged.decision.outcome == "SHIP"
+
+
+def test_one_endless_answer_of_a_hundred_is_no_proof(tmp_path: Path) -> None:
+    a = write_side(tmp_path / "a", usual)
+    b = write_side(tmp_path / "b", lambda n: 10**6 if n == 7 else usual(n))
+    judged = compare_runs(a, b, gate=gate_of(tmp_path, "{at_most: 10}"))
+    assert judged.decision.outcome == "UNDECIDED"
+
+
+def test_choices_have_no_length_and_leave_the_others_alone(tmp_path: Path) -> None:
+    rows = [make_choice(number, ["-1.0", "-2.0"], number % 2 == 0) for number in range(60)]
+    for name in "ab":
+        write_stock_run(tmp_path / name, {"choices": rows})
+    judged = compare_runs(tmp_path / "a", tmp_path / "b", gate=gate_of(tmp_path, "{at_most: 10}"))
+    found = judged.to_json()["length"]["answer_tokens"]
+    assert (found["unknown"], found["docs"]) == (0, 0)
+
+
+def gate_of(folder: Path, rule: str) -> Path:
+    (folder / "gate.yaml").write_text(f"margin: 5\nlength: {rule}\n", encoding="utf-8")
+    return folder / "gate.yaml"

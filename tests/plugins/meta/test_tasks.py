@@ -179,6 +179,8 @@ def test_a_new_task_says_whether_its_subset_is_known() -> None:
     ("arguments", "words"),
     [
         (["a/b", "--subset", "s"], "is not a valid task name"),
+        (["yes", "--subset", "s"], "'yes' is not a valid task name: YAML reads no text in it"),
+        (["2026-01-01", "--subset", "s"], "is not a valid task name: YAML reads no text in it"),
         (["_mine", "--subset", "s"], "folders that begin with '_' are not searched"),
         (["meta_instruct", "--subset", "s"], "'meta_instruct' is the name of a group"),
         (["mine", "--subset", "s", "--like", "mmul"], "did you mean 'mmlu'"),

@@ -42,6 +42,9 @@ def test_a_gate_without_results_is_an_error_of_usage(pytester: pytest.Pytester) 
     end = pytester.runpytest_inprocess("--meta-eval-gate", "gate.yaml")
     assert end.ret == pytest.ExitCode.USAGE_ERROR
     end.stderr.fnmatch_lines(["*needs --meta-eval-results*"])
+    for option in ("--meta-eval-results", "--meta-eval-baseline", "--meta-eval-pack"):
+        end = pytester.runpytest_inprocess(option, "same")
+        end.stderr.fnmatch_lines([f"*{option} needs --meta-eval-gate*"])
 
 
 def test_the_fixture_fails_a_test_with_the_report_or_the_one_message(pytester: pytest.Pytester, folder: Path) -> None:

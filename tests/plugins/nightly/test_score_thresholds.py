@@ -86,7 +86,7 @@ def test_without_a_limit_it_asks_for_the_docs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "changes",
     [{"tasks": []}, {"tasks": [{"name": "t", "metrics": []}]}, {"rtol": 2}, {"limit": 0}, {"limit": True}, {"limit": 10**320},
-     {"rtol": -1e-9}, {"tasks": None, "accuracy_threshold": 0.5}, {"tasks": [{"name": "t", "metrics": [{"name": "m", "value": 75}]}]}],
+     {"rtol": -1e-9}, {"rtol": False}, {"tasks": [{"name": "t", "metrics": [{"name": "m", "value": True}]}]}, {"tasks": None, "accuracy_threshold": 0.5}, {"tasks": [{"name": "t", "metrics": [{"name": "m", "value": 75}]}]}],
 )  # fmt: skip
 def test_a_file_of_another_form_is_one_message_and_nothing_is_written(changes: dict[str, Any], tmp_path: Path) -> None:
     code, out, err = run("thresholds", write_file(tmp_path, **changes))

@@ -326,8 +326,19 @@ def test_answers_from_elsewhere_make_the_same_table(whole: Whole, pack: Path, cl
     with pytest.raises(UserError, match="are of m, other, and a table holds one"):
         measure(pack=pack, answers=["a.jsonl", "b.jsonl"])
     Path("b.jsonl").write_text(lines[1].replace('"model": "m"', '"model": "other"') + "\n")
-    with pytest.raises(UserError, match=f"hold two answers to {json.loads(lines[1])['id']}, and a table holds one"):
+    twice = f"hold two answers to {json.loads(lines[1])['id']}, and a table holds one"
+    with pytest.raises(UserError, match=twice):
         measure(pack=pack, answers=["a.jsonl", "b.jsonl"])
+    other = json.loads(next(line for line in lines if "tokens" in json.loads(line)))
+    other["tokens"]["logprobs"][0] -= 1.0
+    Path("a.jsonl").write_text("\n".join(lines) + "\n")
+    Path("b.jsonl").write_text(json.dumps(other) + "\n")
+    with pytest.raises(UserError, match=f"hold two answers to {other['id']}, and a table holds one"):
+        measure(pack=pack, answers=["a.jsonl", "b.jsonl"])
+    kept = ("id", "prompt_sha256", "request_sha256", "engine", "model")
+    failed = [json.dumps({name: json.loads(line)[name] for name in kept} | {"error": "no"}) for line in lines[:5]]
+    Path("a.jsonl").write_text("\n".join([*failed, *lines[5:]]) + "\n")
+    assert cli("fidelity", str(pack), "--answers", "a.jsonl", "--output", "failed", cwd=Path()).returncode == 1
 
 
 def test_a_configuration_is_prepared_first(pack: Path) -> None:

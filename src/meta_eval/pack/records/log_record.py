@@ -442,7 +442,10 @@ def _take_grader(recorded: RecordedTask, metric_key: str, is_chat: set[bool], lo
         raise SourceError("has prompts that are texts, and others that are chat messages", hint=hint)
     for row in rows:
         if is_chat == {True}:
-            format_chat_body(parse_json(row.prompt)["messages"])
+            messages = parse_json(row.prompt)["messages"]
+            format_chat_body(messages)
+            if not all(map(_is_text, messages)):
+                raise SourceError("has prompts with images, audio or other parts that are no text", hint=hint)
         golds = [row.gold, *row.doc.pop("other_golds", ())]
         row.doc = {**row.doc, "query": row.prompt, "gold": row.gold, "golds": golds}
     recorded_verdicts = [row.metrics.get(metric_key) for row in rows]
@@ -463,6 +466,13 @@ def _take_grader(recorded: RecordedTask, metric_key: str, is_chat: set[bool], lo
         row.doc |= settings
         row.metrics = {spec: verdict}
     recorded.specs, recorded.scores = [spec], {spec: RecordedScore(mean(verdicts))}
+
+
+def _is_text(message: Mapping[str, Any]) -> bool:
+    """Whether a chat message is text, also in parts."""
+    content = message.get("content")
+    parts = content if isinstance(content, list) else []
+    return all(isinstance(part, Mapping) and part.get("type") == "text" for part in parts)
 
 
 def _grade(doc: Mapping[str, Any], responses: Sequence[Sequence[str]], spec: str) -> float:

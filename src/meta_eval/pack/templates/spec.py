@@ -45,7 +45,7 @@ class PublishedMetric(_Block):
     """
 
     metric: str = Field(min_length=1)
-    averaging: str | None = None
+    averaging: Literal["macro", "micro", "mean of four"] | None = None
     benchmark: str | None = None
 
 

@@ -2,13 +2,16 @@
 tokens, and in seconds of a request.
 
 The ratio of the means is paired doc by doc, and averaged over tasks by their docs (`meta_eval.stats.ratio`: the delta
-method on a log scale, docs of a cluster as one). At the 95 % level of all decisions its interval alone decides: above
-the limit DON'T SHIP, below it nothing, and else UNDECIDED. So of candidates that are exactly at the limit about 2.5 % pass,
-and 2.5 % fail. A cut answer counts as its limit, on both sides: the answer that was wanted is at least as long.
+method on a log scale, docs of a cluster as one). Few endless answers hold most of a sum, and then that scale proves
+too much: the ends are also those of Student's intervals of the ratio and of its inverse, whatever is wider. At the 95
+% level of all decisions its interval alone decides: above the limit DON'T SHIP, below it nothing, and else UNDECIDED.
+Of candidates exactly at the limit about 2.5 % pass, and as many fail. A cut answer counts as its limit, on both
+sides: the answer that was wanted is at least as long.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -36,7 +39,7 @@ from meta_eval.stats import Interval
 
 LONGER = AlarmKind("longer answers", "They are longer than gate.yaml allows: that is a DON'T SHIP.", fails=True)
 NOT_SHOWN = AlarmKind(
-    "length not shown", "More docs would show whether the answers are longer than gate.yaml allows, or counts of all."
+    "length not shown", "The answers may be longer than gate.yaml allows: more docs, or counts of all, would show it."
 )
 
 _TOKENS, _SECONDS = "answer_tokens", "seconds"
@@ -101,22 +104,26 @@ class _Lengths:
     unknown: int = 0
     """Docs of which a side does not say its length."""
 
-    def compare(self, task: str | None = None) -> Growth | None:
-        """Their growth, or that of a task; None where nothing is known, or the baseline says nothing at all."""
+    def compare(self, places: Sequence[int]) -> Growth | None:
+        """The growth of the docs at these places; None where nothing is known, or the baseline says nothing at all."""
         import numpy as np
 
         from meta_eval.stats.ratio import ratio_of_means
 
-        places = [place for place, name in enumerate(self.tasks) if task in (None, name)]
         before, after = (np.array([side[place] for place in places]) for side in (self.baseline, self.candidate))
+        tasks, clusters = ([some[place] for place in places] for some in (self.tasks, self.clusters))
+        ones = np.ones(len(places))
         try:
-            mean = ratio_of_means(
-                after, before, np.ones(len(places)), [self.tasks[place] for place in places],
-                [self.clusters[place] for place in places],
-            )  # fmt: skip
+            growth = ratio_of_means(after, before, ones, tasks, clusters)
         except ValueError:
             return None
-        return Growth(mean.value, mean.positive_interval(LEVEL), len(places))
+        interval = growth.positive_interval(LEVEL)
+        if interval is not None and growth.value > 0:
+            shrinkage = ratio_of_means(before, after, ones, tasks, clusters, floor=1e-9)
+            lows = [found.lower for mean in (growth, shrinkage) if (found := mean.interval(LEVEL))]
+            upper = 1 / lows[1] if lows[1] > 0 else math.inf
+            interval = Interval(min(interval.lower, max(lows[0], 0.0)), max(interval.upper, upper))
+        return Growth(growth.value, interval, len(places))
 
 
 class LengthEvidence(Evidence):
@@ -132,8 +139,11 @@ class LengthEvidence(Evidence):
         tree: dict[str, Any] = {}
         for key, limit in case.rules.limits.items() if isinstance(case.rules, LengthRules) else ():
             lengths = _pair(case.baseline, case.candidate, key) if case.baseline else _Lengths()
-            names = dict.fromkeys(lengths.tasks)
-            total, tasks = lengths.compare(), {name: growth for name in names if (growth := lengths.compare(name))}
+            places: dict[str, list[int]] = {}
+            for place, name in enumerate(lengths.tasks):
+                places.setdefault(name, []).append(place)
+            total = lengths.compare(range(len(lengths.tasks)))
+            tasks = {name: growth for name, some in places.items() if (growth := lengths.compare(some))}
             tree[key] = {
                 "at_most": limit, "unknown": lengths.unknown, **_as_json(total),
                 "tasks": {name: _as_json(growth) for name, growth in tasks.items()},
@@ -156,11 +166,11 @@ def _judge(key: str, growth: Growth | None, limit: float, unknown: int) -> Itera
         note = f"of no doc both sides know the {_WORDS[key]}, and {allowed}"
         yield NOT_SHOWN.name, AlarmOccurrence(None, note=note)
         return
-    most, found = 1 + limit / 100, growth.interval
+    most, found = 1 + limit / 100 + 1e-9, growth.interval  # what is just at the limit is allowed
     note = f"{_WORDS[key]} {growth.describe()}, and {allowed}"
     if found is not None and found.lower > most:
         yield LONGER.name, AlarmOccurrence(None, note=note)
-    elif found is None or found.upper >= most:
+    elif found is None or found.upper > most:
         yield NOT_SHOWN.name, AlarmOccurrence(None, note=note)
     if unknown:
         what = f"of {plural(unknown, 'doc')} a side does not know the {_WORDS[key]}"
@@ -219,7 +229,7 @@ def _measure(doc: DocResult, task: TaskRun, figure: str) -> float | None:
     """A figure of an answer to a doc. Of tokens, thoughts are included where the engine counted them, and a cut answer
     has at least its limit."""
     value, limit = doc.figures.get(figure), task.provenance.decoding.get("max_gen_toks")
-    if figure == _TOKENS and doc.limit_hit and isinstance(limit, int | float):
+    if figure == _TOKENS and doc.limit_hit and isinstance(limit, int | float) and 0 < limit < 2**53:
         return max(value or 0.0, float(limit))
     return value
 
@@ -237,4 +247,6 @@ def _as_json(growth: Growth | None) -> dict[str, Any]:
 
 
 def _percent(ratio: float) -> str:
+    if math.isinf(ratio):
+        return "any"
     return f"{100 * (ratio - 1):+.1f}".replace("-", "\u2212")

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from yaml import safe_load
+
 from meta_eval.base import assets
 from meta_eval.base.display import quoted
 from meta_eval.base.errors import TemplateError, suggest_name
@@ -73,6 +75,8 @@ def write_template(name: str, options: NewTaskOptions) -> NewTask:
     template_dir, like = options.template_dir, options.like
     if not is_name(name):
         raise ConfigError(f"{quoted(name)} is not a valid task name", hint=RULE)
+    if safe_load(name) != name:  # yes, null, 123: the YAML would hold no text
+        raise ConfigError(f"{quoted(name)} is not a valid task name: YAML reads no text in it", hint="Add a word")
     if name.startswith("_"):
         raise ConfigError(f"{quoted(name)} is not a valid task name: folders that begin with '_' are not searched")
     shipped = read_meta_templates(assets.asset_path("meta_template"))

@@ -13,7 +13,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from meta_eval.base.display import one_line
 from meta_eval.base.model_errors import describe_first
@@ -38,12 +38,21 @@ _LEAST_MARGIN = 1e-18
 _HINT = "Name a file such as .buildkite/lm-eval-harness/configs/Meta-Llama-3-8B-Instruct.yaml of vLLM"
 
 
+def _refuse_truth(value: object) -> object:
+    if isinstance(value, bool):
+        raise ValueError("is true or false, and no number")
+    return value
+
+
+_Number = Annotated[float, BeforeValidator(_refuse_truth)]
+
+
 class _Metric(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     name: Annotated[str, Field(min_length=1, max_length=200)]
-    value: Annotated[float, Field(ge=_LEAST, le=1)]
-    mean: Annotated[float, Field(ge=_LEAST, le=1)] | None = None
+    value: Annotated[_Number, Field(ge=_LEAST, le=1)]
+    mean: Annotated[_Number, Field(ge=_LEAST, le=1)] | None = None
     """That of past runs, in a file of `run_thresholds`: ``value`` is then the lowest score that does not fail."""
 
 
@@ -59,7 +68,7 @@ class _File(BaseModel):
 
     tasks: Annotated[list[_Task], Field(min_length=1)]
     limit: Annotated[int, Field(gt=0, le=MOST_DOCS, strict=True)] | None = None
-    rtol: Annotated[float, Field(ge=0, lt=1)] | None = None
+    rtol: Annotated[_Number, Field(ge=0, lt=1)] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,7 +118,8 @@ def fidelity(
     TextView().show(document, make_result_console(as_json=as_json))
     if as_json:
         print_result({**_object(measured), "report": document.to_json()})
-    raise typer.Exit(1 if measured.failed else report.exit_code)
+    has_failed = measured.failed or any("failed" in whys for whys in measured.tables.left_out.values())
+    raise typer.Exit(1 if has_failed else report.exit_code)
 
 
 def _asks_anything(chosen: FidelityOptions) -> bool:
