@@ -80,10 +80,10 @@ def decide(paired: Mapping[PromptKey, PromptSamples], a: Side, b: Side) -> Equal
     if doubt is not None:
         return EqualityDecision("undecided", f"{shown}, but {doubt[0]}", doubt[1], test, None, answers, None)
     power = simulate_power(samples)
-    needed = None if power.times is None else scale_up(answers, power.times)
+    least = 2.0 if test.p <= NOT_SAME else 1.1
+    needed = None if power.times is None else scale_up(answers, max(power.times, least))
     found = f"a mixture with 10 % of another model would be found in {format_percent(power.power, 0)} % of draws"
     if test.p <= NOT_SAME:
-        needed = None if needed is None else max(needed, scale_up(answers, 2))
         doubt = _ask_more("that may be chance, or a small difference", needed)
     elif power.power < POWER:
         doubt = _ask_more(found, needed)
