@@ -11,7 +11,7 @@ import re
 from typing import Any
 
 from meta_eval.harness.compared_settings import flatten_settings
-from meta_eval.harness.provenance import GraderFacts
+from meta_eval.harness.provenance import GraderFacts, Provenance
 
 # Names of graders that are models, and of the settings that name one.
 _JUDGES = re.compile(
@@ -28,6 +28,18 @@ _BENCHMARKS = re.compile(
 _MODEL = re.compile(r"(?:^|[._])model(?:_id|_name)?$", re.IGNORECASE)
 # HELM's annotators that run programs, or draw.
 _PROGRAMS = re.compile(r"bigcodebench|chart2csv|lilypond|latex|webpage|image", re.IGNORECASE)
+# Metrics that lm-eval itself computes of an answer and the gold.
+_COMPUTED = frozenset(("acc", "acc_norm", "acc_bytes", "acc_mutual_info", "exact_match", "em", "f1"))
+
+
+def is_computed(provenance: Provenance, metric: str) -> bool:
+    """Whether lm-eval computes a metric without a scorer of the task's own: another verdict is then another grader.
+
+    Args:
+        provenance: Of the task's results.
+        metric: The metric, without its filter.
+    """
+    return provenance.harness is None and provenance.grader.scorer is None and metric in _COMPUTED
 
 
 def names_judge(grader: GraderFacts, metric: str) -> bool:

@@ -22,7 +22,7 @@ from statistics import fmean
 from typing import Any
 
 from meta_eval import stats
-from meta_eval.base.thresholds import ALPHA, SAME_VERDICT
+from meta_eval.base.thresholds import ALPHA, SAME_VERDICT, WHOLE_CHANGE
 from meta_eval.harness.doc_results import DocResult, find_cluster_names
 from meta_eval.harness.lm_eval_run import TaskRun, is_same_run
 from meta_eval.harness.scores import ScoredRun
@@ -31,7 +31,7 @@ from meta_eval.judge.doc_pairs import RunPair, measure_drop, pair_scores
 from meta_eval.judge.drops import choose_metric, list_possible_metrics
 from meta_eval.judge.grader_change import compare_graders, describe_grader_differences
 from meta_eval.judge.pair import find_verdict_metric, pair_task
-from meta_eval.plugins.judge_noise.judges import names_judge
+from meta_eval.plugins.judge_noise.judges import is_computed, names_judge
 from meta_eval.stats import Drop, Interval
 from meta_eval.stats.clustered_mean import average_docs
 from meta_eval.stats.identical import FlipKind, list_flip_kinds, of_kinds
@@ -140,7 +140,7 @@ def measure_task(
     metric = key.partition(",")[0]
     is_named = any(names_judge(graded.run.provenance.grader, metric) for graded in runs)
     changes = _compare_gradings(runs, key, has_epochs=is_named)
-    if not changes:
+    if not changes or (not is_named and any(is_computed(graded.run.provenance, metric) for graded in runs)):
         return TaskNoise(is_named)
     clusters = partial(find_cluster_names, name, shared=shared)
     squares = [fmean(change * change for change in of_doc) for of_doc in changes.values()]
@@ -256,7 +256,7 @@ def _measure_drop(
         min(1.0, variance / of_all) if of_all > 0 else None,
         Interval(min(1.0, ends.lower / of_all), min(1.0, ends.upper / of_all)) if of_all > 0 else None,
         _halve(drop),
-        {count: _narrow(drop, variance * (1 - (1 / count if count else 0))) for count in GRADINGS},
+        {gradings: _narrow(drop, variance, rate[0], gradings) for gradings in GRADINGS},
     )
 
 
@@ -283,20 +283,29 @@ def _count_noise(place: int, before: Sequence[_Graded], after: Sequence[_Graded]
     return sum(weight * weight for weight in (*weights, *of_candidate)) / 2 / answers
 
 
-def _narrow(drop: Drop, variance: float) -> float:
-    """Half the width of its interval without this part of its variance: fewer flips, both ways alike. Where that would
-    leave fewer than the drop itself is, these are smaller. It stays as wide as that of a drop without flips."""
-    kinds = list_flip_kinds(drop)
-    if variance <= 0 or not kinds:
-        return _halve(drop)
-    kept = max(0.0, 1 - variance / drop.variance)
+def _narrow(drop: Drop, noise: float, rate: float, gradings: int | None) -> float:
+    """Half the width of its interval with so many gradings of each answer.
+
+    Its variance is less by the noise that they average out. What is left are fewer flips, and smaller ones: where a
+    judge flips a share p of verdicts either way, the means of a right and a wrong answer are 1 - 2 p apart, which is
+    the root of 1 minus twice the rate. The drop stays. The width stays that of a drop without flips, or more.
+
+    Args:
+        drop: The drop.
+        noise: The part of its variance that the judge's noise is.
+        rate: The rate.
+        gradings: Of each answer; None for as many as one likes.
+    """
+    averaged = 1 - (1 / gradings if gradings else 0)
+    kept = max(0.0, 1 - averaged * noise / drop.variance) if drop.variance > 0 else 1.0
+    apart = math.sqrt(max(WHOLE_CHANGE**2, 1 - 2 * averaged * rate))
     narrowed = []
-    for kind in kinds:
+    for kind in list_flip_kinds(drop) if kept else ():
         net, flips = kind.lost - kind.won, kept * (kind.lost + kind.won)
-        count = max(flips, abs(net))
-        unit = kind.unit * math.sqrt(flips / count) if count else kind.unit
-        narrowed.append(FlipKind((count + net) / 2, (count - net) / 2, unit))
-    return min(_halve(drop), _halve(of_kinds(drop, narrowed)))
+        size = min(apart, flips / abs(net)) if net else apart
+        net, flips = net / size, flips / size**2
+        narrowed.append(FlipKind((flips + net) / 2, (flips - net) / 2, kind.unit * size))
+    return min(_halve(drop), _halve(of_kinds(drop, narrowed))) if noise > 0 else _halve(drop)
 
 
 def _halve(drop: Drop) -> float:
