@@ -146,7 +146,8 @@ def measure_task(
     squares = [fmean(change * change for change in of_doc) for of_doc in changes.values()]
     graded_docs = [runs[0].docs[place] for place in changes]
     flat = [change for of_doc in changes.values() for change in of_doc]
-    interval = stats.score_interval(squares, clusters=clusters(graded_docs))
+    # With names for docs that are alone, too, few docs have Student's quantile, which covers better there.
+    interval = stats.score_interval(squares, clusters=clusters(graded_docs) or range(len(squares)))
     rate = fmean(squares)
     return TaskNoise(
         is_named, len(changes), len(flat), sum(change > SAME_VERDICT for change in flat),
