@@ -208,6 +208,34 @@ def test_only_the_same_answer_to_the_same_question_is_graded_twice(
     assert (measured["sums"]["docs"] if measured else -1 if not found.notes else 0) == docs
 
 
+@pytest.mark.parametrize(("facts", "docs"), [({"runs_code": True}, None), ({}, 100)])
+def test_a_program_that_may_have_run_out_of_time_has_no_judge(facts: dict[str, Any], docs: int | None) -> None:
+    runs = [make_task(verdicts) for verdicts in (RIGHT, flip(RIGHT, [0, 70]))]
+    graders = [replace(run.provenance.grader, **facts) for run in runs]
+    runs = [
+        replace(run, provenance=replace(run.provenance, grader=grader))
+        for run, grader in zip(runs, graders, strict=True)
+    ]
+    found = find(runs[:1], runs[1:]).json
+    assert (found and found["tasks"]["sums"]["docs"]) == docs
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.05, 0.3, 0.5, 1.0])
+@pytest.mark.parametrize("docs", [1, 2, 10, 60])
+def test_more_gradings_never_widen_the_interval(rate: float, docs: int) -> None:
+    chance = random.Random(f"{rate} {docs}")
+    for _ in range(5):
+        sides = [[float(chance.random() < 0.7) for _ in range(docs)] for _ in "ab"]
+        sides[1] = [x if n % 2 else y for n, (x, y) in enumerate(zip(*sides, strict=True))]
+        graded = [[1 - verdict if chance.random() < rate else verdict for verdict in side] for side in sides]
+        found = find([make_task(graded[0])], [make_task(graded[1], lambda n: str(n) if n % 2 else f"b{n}")]).json
+        drop = found["tasks"].get("sums", {}).get("drop")
+        if drop:
+            widths = [drop["half_widths"][key] for key in ("1", "2", "4", "unlimited")]
+            assert widths == sorted(widths, reverse=True) and 0 < widths[-1] <= 1
+            assert drop["explained"] is None or 0 <= drop["explained"] <= 1
+
+
 @pytest.mark.parametrize("name", ["", " ", LONG, "ä\u202e", "a\nb", "<script>"])
 def test_any_name_of_a_task_is_shown(name: str) -> None:
     assert find([make_task(RIGHT)], [make_task(RIGHT)], name).json["tasks"][name]["docs"] == 100

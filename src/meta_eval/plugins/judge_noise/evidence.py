@@ -61,7 +61,8 @@ def _explain_unknown(tasks: Sequence[str]) -> Iterator[str]:
 def _make_table(tasks: Mapping[str, TaskNoise]) -> Table[TaskNoise]:
     columns: list[Column[TaskNoise]] = [
         Column("docs", "docs", lambda noise: noise.docs, format_count, "docs that were graded twice"),
-        Column("pairs", "pairs", lambda noise: noise.pairs, format_count, "pairs of gradings of the same answer"),
+        Column("pairs", "pairs", lambda noise: noise.pairs, format_count, "pairs of gradings of the same answer",
+               headings={} if any(noise.pairs != noise.docs for noise in tasks.values()) else {"terminal": ""}),
         Column("lost", "lost", lambda noise: noise.lost, format_count, "gradings that are lower the second time"),
         Column("won", "won", lambda noise: noise.won, format_count, "gradings that are higher the second time"),
         Column("rate", "flips", lambda noise: noise.rate, format_percent,
@@ -82,12 +83,15 @@ def _make_table(tasks: Mapping[str, TaskNoise]) -> Table[TaskNoise]:
 
 
 def _make_column(key: str, heading: str, value: Any, legend: str = "", detail: Any = None) -> Column[TaskNoise]:
-    """A column about the drop; empty where nothing is compared."""
+    """A column about the drop, in two lines on a terminal; empty where nothing is compared."""
 
     def of_drop(take: Any) -> Any:
         return lambda noise: take(noise.drop) if noise.drop else None
 
-    return Column(key, heading, of_drop(value), format_percent, legend, of_drop(detail) if detail else None)
+    return Column(
+        key, heading, of_drop(value), format_percent, legend, of_drop(detail) if detail else None,
+        headings={"terminal": heading.replace(" ", "\n").replace("-", "-\n")},
+    )  # fmt: skip
 
 
 def _as_json(noise: TaskNoise) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from statistics import fmean
 from typing import Any
 
 from meta_eval import stats
-from meta_eval.base.thresholds import ALPHA, SAME_VERDICT, WHOLE_CHANGE
+from meta_eval.base.thresholds import ALPHA, SAME_VERDICT
 from meta_eval.harness.doc_results import DocResult, find_cluster_names
 from meta_eval.harness.lm_eval_run import TaskRun, is_same_run
 from meta_eval.harness.scores import ScoredRun
@@ -38,6 +38,8 @@ from meta_eval.stats.identical import FlipKind, list_flip_kinds, of_kinds
 
 # Gradings of each answer, of which the half-width of the interval is said; None for as many as one likes.
 GRADINGS: tuple[int | None, ...] = (2, 4, None)
+# The least that the means of a right and a wrong answer are taken to be apart: a judge that flips 20 % of its verdicts.
+_APART = 0.6
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +165,8 @@ def _read_runs(scored: ScoredRun, runs: Sequence[TaskRun], key: str) -> list[_Gr
     for number, run in enumerate(runs):
         one = _Graded(run, scored.runs[number])
         scores = scored.scores_of_run(number, key) if key else None
+        # Of a program that does not say whether its time ran out, another verdict tells nothing.
+        runs_code = run.provenance.grader.runs_code or metric.startswith(("pass@", "pass_at_"))
         for place, verdict in zip(scores.doc_indices, scores.verdicts, strict=True) if scores else ():
             doc = one.docs[place]
             result = doc.filter_results[name]
@@ -170,7 +174,7 @@ def _read_runs(scored: ScoredRun, runs: Sequence[TaskRun], key: str) -> list[_Gr
             if len(doc.cuts) > 1:  # one verdict of several answers, such as a vote, is none of an answer
                 each = result.verdict_of_each.get(metric, ())
                 verdicts = tuple(1 - value for value in each) if scores and scores.lower_is_better else each
-            is_graded = result.metrics.get("ungraded") != 1 and not result.is_timed_out
+            is_graded = result.metrics.get("ungraded", float(runs_code)) != 1 and not result.is_timed_out
             if verdicts and is_graded and all(0 <= value <= 1 for value in verdicts):
                 one.verdicts[place] = verdicts
         graded.append(one)
@@ -251,13 +255,15 @@ def _measure_drop(
         for place, weight in zip(scores.candidate.doc_indices, weights, strict=True)
     )
     variance, ends = rate[0] * unit, rate[1].scale(unit)
-    of_all = drop.variance
+    of_all, widths = drop.variance, [_halve(drop)]
+    for gradings in GRADINGS:
+        widths.append(min(widths[-1], _narrow(drop, variance, rate[0], gradings)))
     return DropNoise(
         variance,
         min(1.0, variance / of_all) if of_all > 0 else None,
         Interval(min(1.0, ends.lower / of_all), min(1.0, ends.upper / of_all)) if of_all > 0 else None,
-        _halve(drop),
-        {gradings: _narrow(drop, variance, rate[0], gradings) for gradings in GRADINGS},
+        widths[0],
+        dict(zip(GRADINGS, widths[1:], strict=True)),
     )
 
 
@@ -289,7 +295,7 @@ def _narrow(drop: Drop, noise: float, rate: float, gradings: int | None) -> floa
 
     Its variance is less by the noise that they average out. What is left are fewer flips, and smaller ones: where a
     judge flips a share p of verdicts either way, the means of a right and a wrong answer are 1 - 2 p apart, which is
-    the root of 1 minus twice the rate. The drop stays. The width stays that of a drop without flips, or more.
+    the root of 1 minus twice the rate. The drop stays, so there are never fewer flips than it needs.
 
     Args:
         drop: The drop.
@@ -299,14 +305,13 @@ def _narrow(drop: Drop, noise: float, rate: float, gradings: int | None) -> floa
     """
     averaged = 1 - (1 / gradings if gradings else 0)
     kept = max(0.0, 1 - averaged * noise / drop.variance) if drop.variance > 0 else 1.0
-    apart = math.sqrt(max(WHOLE_CHANGE**2, 1 - 2 * averaged * rate))
+    apart = max(_APART, math.sqrt(max(0.0, 1 - 2 * averaged * rate)))
     narrowed = []
-    for kind in list_flip_kinds(drop) if kept else ():
-        net, flips = kind.lost - kind.won, kept * (kind.lost + kind.won)
-        size = min(apart, flips / abs(net)) if net else apart
-        net, flips = net / size, flips / size**2
-        narrowed.append(FlipKind((flips + net) / 2, (flips - net) / 2, kind.unit * size))
-    return min(_halve(drop), _halve(of_kinds(drop, narrowed))) if noise > 0 else _halve(drop)
+    for kind in list_flip_kinds(drop):
+        net, flips = (kind.lost - kind.won) / apart, kept * (kind.lost + kind.won) / apart**2
+        flips = max(flips, abs(net))
+        narrowed.append(FlipKind((flips + net) / 2, (flips - net) / 2, kind.unit * apart))
+    return _halve(of_kinds(drop, narrowed)) if noise > 0 else _halve(drop)
 
 
 def _halve(drop: Drop) -> float:
