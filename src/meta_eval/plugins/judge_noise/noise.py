@@ -124,6 +124,9 @@ def measure_task(
     Raises:
         ResultsError: Samples of several answers cannot be read again.
     """
+    metrics = [key.partition(",")[0] for key in list_possible_metrics((*baseline, *candidate)[0], None)]
+    if not any(_may_have_judge(run, metric) for run in (*baseline, *candidate) for metric in metrics):
+        return None  # the usual case: nothing is paired
     read = pair_task(name, candidate or baseline, None, None, baseline if candidate else ())
     sides = read.sides if baseline and candidate else None
     if sides is None:
@@ -142,7 +145,7 @@ def measure_task(
     metric = key.partition(",")[0]
     is_named = any(names_judge(graded.run.provenance.grader, metric) for graded in runs)
     changes = _compare_gradings(runs, key, has_epochs=is_named)
-    if not changes or (not is_named and any(is_computed(graded.run.provenance, metric) for graded in runs)):
+    if not changes or not all(_may_have_judge(graded.run, metric) for graded in runs):
         return TaskNoise(is_named)
     clusters = partial(find_cluster_names, name, shared=shared)
     squares = [fmean(change * change for change in of_doc) for of_doc in changes.values()]
@@ -156,6 +159,10 @@ def measure_task(
         sum(change < -SAME_VERDICT for change in flat), rate, interval,
         _measure_drop(sides, key, runs, (rate, interval), clusters) if sides else None,
     )  # fmt: skip
+
+
+def _may_have_judge(run: TaskRun, metric: str) -> bool:
+    return not is_computed(run.provenance, metric) or names_judge(run.provenance.grader, metric)
 
 
 def _read_runs(scored: ScoredRun, runs: Sequence[TaskRun], key: str) -> list[_Graded]:
