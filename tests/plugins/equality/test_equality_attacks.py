@@ -12,6 +12,7 @@ import pytest
 from chat_server import ChatServer, Reply, completion
 from command import cli
 from fake_server import Body
+from marks import few
 from sampled_server import draw_answer, equality, sampled_server, write_answers, write_run
 
 from meta_eval.base.errors import UserError
@@ -95,7 +96,7 @@ def filtered(_: Body, answer: Body) -> Body:
 
 @pytest.mark.parametrize(
     ("changes", "codes", "what"),
-    [
+    few([
         ({"spoil": lambda *_: {"choices": []}}, {2}, "does not answer: a response that is not a completion"),
         ({"spoil": lambda *_: {}}, {2}, "does not answer: a response that is not a completion"),
         ({"spoil": lambda *_: {"choices": [{"text": 7}]}}, {2}, "none of 16 requests was answered"),
@@ -113,7 +114,7 @@ def filtered(_: Body, answer: Body) -> Body:
         ({"draw": lambda *_: "\ud800" * 20}, {3}, "a single text"),
         ({"draw": lambda prompt, rng: draw_answer(prompt, rng) * 4000}, {1, 3}, "p ="),
         ({"draw": lambda prompt, rng: "\0\x1b[2J" + draw_answer(prompt, rng)}, {1}, "different"),
-    ],
+    ], 2),
 )  # fmt: skip
 def test_an_endpoint_that_fails_or_lies(changes: dict[str, Any], codes: set[int], what: str, place: Path) -> None:
     with sampled_server() as a, sampled_server(**changes) as b:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from command import cli
+from marks import few
 from named_pairs import write_record
 from packs import prepare
 from runs import write_run
@@ -240,7 +241,7 @@ ODD_COUNTS: list[tuple[Any, int]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("count", "unknown"), ODD_COUNTS, ids=[repr(count)[:12] for count, _ in ODD_COUNTS])
+@pytest.mark.parametrize(("count", "unknown"), few(ODD_COUNTS, 2), ids=lambda value: repr(value)[:12])
 def test_a_count_that_is_none_is_unknown_and_forbids_ship(tmp_path: Path, count: Any, unknown: int) -> None:
     a, b = (write_side(tmp_path / name, usual) for name in "ab")
     rewrite(b, lambda row: row["answer"].update(completion_tokens=count))
@@ -250,7 +251,9 @@ def test_a_count_that_is_none_is_unknown_and_forbids_ship(tmp_path: Path, count:
     assert judged.decision.outcome == ("UNDECIDED" if unknown else "SHIP" if count in (0, 1) else "DON'T SHIP")
 
 
-@pytest.mark.parametrize("limit", ["many", -5, 0, None, 10**400, 1.5, [7], {"a": 1}, True])
+@pytest.mark.parametrize(
+    "limit", few(["many", -5, 0, None, 10**400, 1.5, [7], {"a": 1}, True], 2), ids=lambda value: repr(value)[:12]
+)
 def test_a_limit_that_is_none_changes_no_length(tmp_path: Path, limit: Any) -> None:
     a = write_side(tmp_path / "a", usual)
     b = write_side(tmp_path / "b", usual, cut=range(100))

@@ -13,7 +13,7 @@ import pytest
 from command import cli
 from forked import started
 from load_server import DOCS, Finished, load_server, read_levels, run_load
-from marks import thorough
+from marks import few, thorough
 from places import THOROUGH
 
 from meta_eval.plugins.load import engine_figures
@@ -31,7 +31,10 @@ def test_a_sound_server_whose_near_ties_turn_is_the_same(place: Path) -> None:
 
 @pytest.mark.parametrize(
     ("fault", "share", "sign"),
-    [("exchange", 0.2, "another request's text"), ("splice", 0.2, "an unlikely token"), ("tail", 0.2, "lost text")],
+    few(
+        [("exchange", 0.2, "another request's text"), ("splice", 0.2, "an unlikely token"), ("tail", 0.2, "lost text")],
+        2,
+    ),
 )
 def test_a_faulty_server_is_worse_from_the_level_on_at_which_it_is(
     fault: str, share: float, sign: str, place: Path
@@ -97,6 +100,7 @@ def test_alone_begins_when_the_server_is_idle(
     assert not pages or not is_idle
 
 
+@thorough
 def test_a_slow_server_that_is_often_busy_is_not_worse(place: Path) -> None:
     with load_server(place / "model", faults=lambda number, _: "busy" if number % 20 == 3 else None,
                      retry_after=0.05) as server:  # fmt: skip

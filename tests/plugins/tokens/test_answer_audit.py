@@ -162,12 +162,15 @@ def repeat(docs: int, penalty: float, temperature: float = 0.0, tokens: int = 40
 @pytest.mark.parametrize("docs", few([50, 100], 2))
 @pytest.mark.parametrize(
     ("penalty", "temperature", "named", "not_named"),
-    [
-        (0.5, 0.0, ("a penalty",), ("sampled", "coarser weights")),
-        (2.0, 0.0, ("a penalty",), ("sampled", "coarser weights")),
-        (0.0, 0.3, ("sampled at a temperature of about", "coarser weights", "another model"), ("a penalty",)),
-        (0.0, 0.6, ("sampled at a temperature of about", "coarser weights", "another model"), ("a penalty",)),
-    ],
+    few(
+        [
+            (0.5, 0.0, ("a penalty",), ("sampled", "coarser weights")),
+            (2.0, 0.0, ("a penalty",), ("sampled", "coarser weights")),
+            (0.0, 0.3, ("sampled at a temperature of about", "coarser weights", "another model"), ("a penalty",)),
+            (0.0, 0.6, ("sampled at a temperature of about", "coarser weights", "another model"), ("a penalty",)),
+        ],
+        2,
+    ),
 )
 def test_all_causes_that_the_figures_allow_are_named_and_none_that_they_contradict(
     docs: int, penalty: float, temperature: float, named: tuple[str, ...], not_named: tuple[str, ...]
