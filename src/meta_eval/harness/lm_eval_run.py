@@ -146,6 +146,15 @@ def _are_same(a: Path | None, b: Path | None) -> bool:
     return a.is_file() and b.is_file() and filecmp.cmp(a, b, shallow=False)
 
 
+def _are_graded_alike(a: DocResult, b: DocResult) -> bool:
+    """Whether two docs have the same answers and verdicts. A judge that is asked twice gives others to one log."""
+    results = [
+        {name: (result.metrics, result.verdict_of_each) for name, result in doc.filter_results.items()}
+        for doc in (a, b)
+    ]  # fmt: skip
+    return a.answer_hash == b.answer_hash and results[0] == results[1]
+
+
 def check_repeat(newest: TaskRun, other: TaskRun) -> None:
     """Check that repeats differ only in answers and seeds.
 
@@ -180,7 +189,7 @@ def check_repeat(newest: TaskRun, other: TaskRun) -> None:
                 where=where,
                 hint=hint,
             )
-    is_alike = newest.time == other.time and (newest.time or newest.docs == other.docs)
+    is_alike = newest.time == other.time and all(map(_are_graded_alike, newest.docs, other.docs))
     if is_alike or is_same_run(newest, other):
         raise ResultsError(f"{newest.task}: this is the same run twice, not a repeat", where=where, hint=hint)
     if any(

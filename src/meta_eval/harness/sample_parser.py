@@ -203,7 +203,7 @@ def _doc(doc_id: int, sample: Sample, parts: SampleParts, identity: _Identity, c
         figures=read_figures(sample, answers),
         place=place if isinstance(place := answer.get("random_place"), int) else None,
         sent_hash=sent or None,
-        answer_hash=hash_answers(sample["resps"]),
+        answer_hash=str(answer.get("turns") or "") or hash_answers(sample["resps"]),
         said_hash=hash_behind_thoughts(answers) if HOLDS_THOUGHTS in traits else None,
         traits=traits,
         leading_bos=find_leading_bos(requests[0][0]) if requests and isinstance(requests[0][0], str) else "",

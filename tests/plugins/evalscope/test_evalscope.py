@@ -209,6 +209,30 @@ def test_reviews_before_version_1_are_read(tmp_path: Path) -> None:
     assert values(read(tmp_path)) == [0.0, 1.0]
 
 
+@pytest.mark.parametrize("judge", ["deepseek-chat", "another"])
+def test_the_judge_that_reviews_name_is_compared(tmp_path: Path, judge: str) -> None:
+    for name, other in (("a", "deepseek-chat"), ("b", judge)):
+        metadata = {"source": "llm_judge", "model": other}
+        write(tmp_path / name, [review(number, float(number % 5 > (name == "b")), metadata=metadata) for number in range(60)],
+              predictions=[prediction(number) for number in range(60)])  # fmt: skip
+    judged = compare(tmp_path / "a", tmp_path / "b")
+    assert ("perhaps graded differently" in judged.summary) is (judge == "another")
+
+
+def test_answers_of_several_turns_are_the_same_where_all_messages_are(tmp_path: Path) -> None:
+    for name, tool in (("a", "ls"), ("b", "rm")):
+        made = [prediction(number) for number in range(20)]
+        for row in made:
+            row["messages"] += [{"role": "tool", "content": tool}, row["messages"][-1]]
+        write(
+            tmp_path / name,
+            [review(number, float(name == "a" or number > 4)) for number in range(20)],
+            predictions=made,
+        )
+    judged = compare(tmp_path / "a", tmp_path / "b")
+    assert "the same word for word" not in json.dumps(judged.to_json()) + " ".join(judged.notes)
+
+
 # Packs
 
 

@@ -355,6 +355,43 @@ def test_a_log_of_an_agent_becomes_no_pack(tmp_path: Path) -> None:
         prepare(tmp_path / "pack", "recorded", evals_dataset=str(path), backend="chat")
 
 
+def _work(tool: str) -> Callable[[dict[str, Any]], None]:
+    """What makes a sample one of an agent, which called this tool."""
+    called = {"role": "tool", "content": tool}
+    return lambda row: row["messages"].extend([called, {"role": "assistant", "content": "7", "source": "generate"}])
+
+
+def _lose_text(row: dict[str, Any]) -> None:
+    row["output"]["choices"][0]["message"] = {"role": "assistant", "content": [{"type": {}, "text": {}}]}
+
+
+SAME = "whose answers are the same word for word have other verdicts"
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "said"),
+    [
+        (None, None, True),
+        (_work("ls"), _work("ls"), True),
+        (_work("ls"), _work("rm"), False),
+        (_work("ls"), None, False),
+        (_lose_text, _lose_text, False),
+    ],
+    ids=["alike", "the same work", "other work", "work and none", "texts that the R package vitals lost"],
+)
+def test_answers_are_the_same_where_all_that_a_model_did_is(
+    tmp_path: Path, a: Callable[..., None] | None, b: Callable[..., None] | None, said: bool
+) -> None:
+    for name, change, value in (("a", a, "C"), ("b", b, "I")):
+        rows = [sample(number, value if number < 5 else "C") for number in range(20)]
+        for row in rows if change else []:
+            change(row)  # type: ignore[misc]
+        write(tmp_path / name / "log.json", log(rows))
+    judged = compare(tmp_path / "a", tmp_path / "b")
+    shown = json.dumps(judged.to_json(), ensure_ascii=False) + " ".join(judged.notes)
+    assert (SAME in shown) is said
+
+
 # Bad files
 
 

@@ -279,6 +279,7 @@ NAMED: list[tuple[dict[str, Any], bool]] = [
     ({"grader": "simple_evals mmlu"}, False),
     ({"grader": "simple_evals math"}, True),
     ({"grader": "simple_evals healthbench"}, True),
+    ({"grader": "simple_evals healthbench_meta"}, False),  # there the model grades, and a doctor is right
     ({"ignore_case": True, "regexes_to_ignore": [","]}, False),
 ]
 
@@ -300,7 +301,7 @@ def write_graded(folder: Path, seed: int, *, side: int = 0, rate: float = 0.06, 
     chance = random.Random(seed)
     asked = [replace(one, right=one.right ^ (chance.random() < rate)) for one in draw_answers(side, docs=docs)]
     created = f"2026-05-01T{10 + seed}:00:00+00:00"
-    return write_inspect(folder, asked, side, scorer="model_graded_qa", **{"created": created, **head})
+    return write_inspect(folder, asked, side, **{"created": created, "scorer": "model_graded_qa", **head})
 
 
 @inspect_ai
@@ -314,9 +315,12 @@ def test_two_gradings_of_one_run_are_compared(tmp_path: Path) -> None:
 
 
 @inspect_ai
-def test_two_gradings_of_a_side_explain_part_of_the_drop_in_every_view(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "head", [{}, {"created": "2026-05-01T10:00:00+00:00"}], ids=["asked twice", "a log graded again"]
+)
+def test_two_gradings_of_a_side_explain_part_of_the_drop_in_every_view(tmp_path: Path, head: dict[str, str]) -> None:
     for name, seed, side in (("a", 1, 0), ("b", 2, 0), ("c", 3, 1)):
-        write_graded(tmp_path / name, seed, side=side)
+        write_graded(tmp_path / name, seed, side=side, **head)
     shown = cli("compare", "a", "b", "--", "c", "--html", "page.html", "--markdown", "card.md", cwd=tmp_path)
     assert "The judge's own noise" in shown.stdout and "unlimited" in shown.stdout, shown.stderr
     for view in ("page.html", "card.md"):
@@ -324,6 +328,14 @@ def test_two_gradings_of_a_side_explain_part_of_the_drop_in_every_view(tmp_path:
     tree = json.loads(cli("compare", "a", "b", "--json", "--", "c", cwd=tmp_path).stdout)
     found = tree["judge_noise"]["tasks"]["sums"]
     assert found["pairs"] > 2 * found["docs"] and 0 < found["drop"]["explained"] < 1
+
+
+@inspect_ai
+def test_a_copy_of_a_log_is_no_second_grading(tmp_path: Path) -> None:
+    for name, seed, side in (("a", 1, 0), ("b", 1, 0), ("c", 3, 1)):
+        write_graded(tmp_path / name, seed, side=side, stats={"named": name})
+    done = cli("compare", "a", "b", "--", "c", cwd=tmp_path)
+    assert (done.returncode, "the same run twice" in done.stderr) == (2, True)
 
 
 @inspect_ai
@@ -355,6 +367,14 @@ def test_answers_of_several_epochs_with_the_same_text_are_graded_twice(tmp_path:
     judged = compare(path, write_graded(tmp_path / "b", 2, side=1, docs=40))
     found = judged.to_json()["judge_noise"]["tasks"]["sums"]
     assert (found["docs"], found["rate"]) == (40, 0.2)
+
+
+@inspect_ai
+def test_a_judge_in_the_name_of_a_scorer_is_not_the_model(tmp_path: Path) -> None:
+    for name, model in (("a", "org/m"), ("b", "org/other")):
+        write_graded(tmp_path / name, 1, model=model, scorer="model_graded_qa() (claude)")
+    judged = compare(tmp_path / "a", tmp_path / "b")
+    assert judged.to_json()["judge_noise"]["tasks"]["sums"]["docs"] == 120
 
 
 @inspect_ai

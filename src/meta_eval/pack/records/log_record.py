@@ -20,7 +20,7 @@ from meta_eval.base.assets.details.details_scoring import exact_match
 from meta_eval.base.assets.details.text_matching import text_match
 from meta_eval.base.display import one_line, plural, quoted
 from meta_eval.base.errors import DataError, SourceError, locating
-from meta_eval.base.hashing import hash_pieces, hash_text
+from meta_eval.base.hashing import hash_pieces, hash_text, hash_texts
 from meta_eval.base.inputs import parse_json
 from meta_eval.base.pack_names import is_name, join_names
 from meta_eval.base.secrets import hide_secrets, redact_secrets
@@ -397,6 +397,7 @@ def _join(answers: Sequence[RecordedDoc], metric: str) -> RecordedDoc:
         extracted=tuple(extracted) if len(extracted) == len(answers) else None,
         verdict_of_each=shares if several else None,
         finish_reasons=tuple(ends) if several else None,
+        turns=hash_texts(answer.turns for answer in answers) if any(answer.turns for answer in answers) else "",
     )
 
 

@@ -215,6 +215,7 @@ def _make_samples(recorded: RecordedTask, *, needs_verdicts: bool) -> Iterator[d
                 "finish_reason": list(row.finish_reasons) if row.finish_reasons else row.finish_reason,
                 "completion_tokens": row.completion_tokens,
                 "each_answer": each or None,
+                "turns": row.turns or None,
             }
             yield {**common, "answer": answer, "filter": name, "metrics": list(metrics), **metrics}
 

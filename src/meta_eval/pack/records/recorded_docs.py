@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from meta_eval.base.display import quoted
 from meta_eval.base.errors import DataError, locating
-from meta_eval.base.hashing import hash_text
+from meta_eval.base.hashing import hash_json, hash_text
 from meta_eval.base.inputs import format_json
 from meta_eval.base.thresholds import ALARM_UNEXTRACTED, ALMOST_ALL, MAX_GEN_TOKS
 from meta_eval.harness.answer import join_ends
@@ -95,6 +95,9 @@ class RecordedDoc:
     fault: str | None = None
     """Of a log: why there is no answer, a clause; None if there is one."""
 
+    turns: str = ""
+    """Of a log: the hash of all that the model did in several turns; empty for an answer in one."""
+
     @property
     def prompt_hash(self) -> str:
         """SHA-256 of the prompt."""
@@ -116,6 +119,7 @@ def record_answer(
     completion_tokens: int | None = None,
     fault: str | None = None,
     other_golds: Sequence[str] = (),
+    turns: Sequence[Any] = (),
 ) -> RecordedDoc:
     """Make the doc of a text, or chat messages, that a model answered with a text.
 
@@ -135,6 +139,8 @@ def record_answer(
         completion_tokens: Its tokens, with its reasoning; None if unknown.
         fault: Why there is no answer, a clause; None if there is one.
         other_golds: Further right answers.
+        turns: All messages behind the prompt, where the model answered in several turns: answers are the same where
+            these are.
     """
     doc = {**(question or {}), "gold": gold, **({"other_golds": list(other_golds)} if other_golds else {})}
     return RecordedDoc(
@@ -150,6 +156,7 @@ def record_answer(
         key=key,
         repeat=repeat,
         fault=fault,
+        turns=hash_json(list(turns)) if turns else "",
     )
 
 

@@ -117,11 +117,12 @@ def _make_record(place: Place, run: EvalscopeRun) -> LogRecord:
         parts.setdefault(dataset, []).append((subset, stem))
 
     def read(dataset: str) -> LoggedTask:
+        task = _read_task(run, dataset, parts[dataset], reports.get(dataset))
         return replace(
-            _read_task(run, dataset, parts[dataset], reports.get(dataset)),
+            task,
             generation=_read_generation(config) if config.tree else None,
             settings=_find_settings(config, _ASKED, dataset) if config.tree else None,
-            grader_settings=_find_settings(config, _GRADED, dataset),
+            grader_settings={**_find_settings(config, _GRADED, dataset), **task.grader_settings},
         )
 
     return LogRecord(place.name, [FoundLog(dataset, partial(read, dataset)) for dataset in parts])
@@ -153,6 +154,7 @@ def _read_task(
     report = None if report_path is None else read_report(report_path)
     answers: list[RecordedDoc] = []
     in_turns = missing = 0
+    judges: set[str] = set()
     warnings = []
     for subset, stem in subsets:
         predictions = {}
@@ -172,6 +174,7 @@ def _read_task(
                 answer, turns = _read_answer(review, prediction, stem, subset, seen)
             unpredicted += prediction is None and "sample_score" in review
             answers.append(answer)
+            judges |= _name_judge(review)
             in_turns += turns > 1
         missing += len(predictions)
         if unpredicted:
@@ -198,6 +201,7 @@ def _read_task(
         scores=report.scores if report else {},
         rounding=2e-4,  # subsets are rounded to four digits, and again their mean
         grader=f"evalscope {dataset}",
+        grader_settings={"judge": ", ".join(sorted(judges))} if judges else {},
         missing=missing,
         has_stable_keys=True,
         warnings=warnings,
@@ -242,9 +246,17 @@ def _read_answer(
         finish_reason=_ENDS.get(choices[0].find_text("stop_reason") or "") if choices else None,
         completion_tokens=output.find_entry("usage").find_count("output_tokens"),
         fault=f"the model failed: {error}" if error and not verdicts else None,
+        turns=[message.tree for message in messages[len(sent) :]] if turns > 1 else (),
     )
     seen[key] += 1
     return answer, turns
+
+
+def _name_judge(review: LogEntry) -> set[str]:
+    """The model that graded a review; none where a program did."""
+    graded = review.find_entry("sample_score").find_entry("score").find_entry("metadata")
+    model = graded.tree.get("model")
+    return {model} if graded.tree.get("source") == "llm_judge" and isinstance(model, str) else set()
 
 
 def _read_old(review: LogEntry, stem: str, subset: str | None, seen: Counter[str]) -> RecordedDoc:

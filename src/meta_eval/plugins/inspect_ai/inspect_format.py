@@ -211,7 +211,9 @@ def _read_grader_settings(header: LogEntry) -> dict[str, Any]:
     scores, spec = header.find_entry("results").find_entries("scores"), header.find_entry("eval")
     scorers = {str(score.tree.get("scorer")): score.find_entry("params").tree for score in scores}
     judge = spec.find_entry("model_roles").tree.get(_GRADER)
-    if judge is None and any(_is_judge(name) and not params.get("model") for name, params in scorers.items()):
+    if judge is None and any(
+        _is_judge(name) and not params.get("model") and "(" not in name for name, params in scorers.items()
+    ):
         judge = spec.find_text("model")
     return {"scorer": scorers, "judge": judge}
 

@@ -89,7 +89,8 @@ def read_logged_sample(sample: LogEntry, model: str | None, attachments: Attachm
     sent, turns = split_prompt(messages, [str(m.tree.get("source")) for m in sample.find_entries("messages")])
     output = sample.find_entry("output")
     choices = output.find_entries("choices")
-    answer, end = "", None
+    answer: str | None = ""
+    end = None
     if choices:
         answer = _read_answer(choices[0].find_entry("message"), attachments)
         end = _ENDS.get(choices[0].find_text("stop_reason") or "")
@@ -115,6 +116,7 @@ def read_logged_sample(sample: LogEntry, model: str | None, attachments: Attachm
         finish_reason=end,
         completion_tokens=_read_tokens(sample, output, model),
         fault=_find_fault(sample),
+        turns=messages[len(sent) :] if turns > 1 else (),
     ), turns > 1
 
 
@@ -180,9 +182,15 @@ def split_prompt(messages: Sequence[dict[str, Any]], sources: Sequence[str]) -> 
     return list(messages[: made[0]] if made else messages), len(made)
 
 
-def _read_answer(message: LogEntry, attachments: Attachments) -> str:
-    """The text of an answer; of an answer that only calls tools, the calls as JSON."""
+def _read_answer(message: LogEntry, attachments: Attachments) -> str | None:
+    """The text of an answer; of an answer that only calls tools, the calls as JSON. None where a part is no part of
+    inspect_ai, as in logs of the R package vitals, whose texts are empty objects there."""
     content = _read_content(message, attachments)
+    if isinstance(content, list) and any(
+        not isinstance(kind := part.get("type"), str) or (kind == "text" and not isinstance(part.get("text"), str))
+        for part in content
+    ):
+        return None
     text = content if isinstance(content, str) else format_json(content)
     if text or not (calls := message.find_entries("tool_calls")):
         return text

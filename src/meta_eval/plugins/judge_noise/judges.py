@@ -21,7 +21,7 @@ _JUDGES = re.compile(
 )
 # Benchmarks that a model grades, whichever harness runs them.
 _BENCHMARKS = re.compile(
-    r"(?<![a-z])(?:health_?bench|(?:chinese_?)?simple_?qa|browse_?comp|arena_?hard|alpaca_?eval|mt_?bench|wild_?bench"
+    r"(?<![a-z])(?:health_?bench(?!_meta)|(?:chinese_?)?simple_?qa|browse_?comp|arena_?hard|alpaca_?eval|mt_?bench|wild_?bench"
     r"|omni_?math|simple_evals math$)",
     re.IGNORECASE,
 )

@@ -212,7 +212,10 @@ def _compare_epochs(graded: _Graded, filter_name: str) -> Iterator[tuple[int, li
         return
     with graded.run.open_samples() as read:
         for place, verdicts in several.items():
-            texts = list(_list_texts(read(graded.docs[place].filter_results[filter_name]).get("resps")))
+            sample = read(graded.docs[place].filter_results[filter_name])
+            if (sample.get("answer") or {}).get("turns"):
+                continue  # what was said last is not all that was graded
+            texts = list(_list_texts(sample.get("resps")))
             by_text: dict[str, list[float]] = {}
             for text, verdict in zip(texts, verdicts, strict=False) if len(texts) == len(verdicts) else ():
                 by_text.setdefault(text, []).append(verdict)
