@@ -180,7 +180,9 @@ def check_repeat(newest: TaskRun, other: TaskRun) -> None:
                 where=where,
                 hint=hint,
             )
-    is_alike = newest.time == other.time and (newest.time or newest.docs == other.docs)
+    # A log that was graded again keeps its time.
+    lists = [_list_verdicts(run) if run.time else run.docs for run in (newest, other)]
+    is_alike = newest.time == other.time and lists[0] == lists[1]
     if is_alike or is_same_run(newest, other):
         raise ResultsError(f"{newest.task}: this is the same run twice, not a repeat", where=where, hint=hint)
     if any(
@@ -188,6 +190,10 @@ def check_repeat(newest: TaskRun, other: TaskRun) -> None:
         for a, b in zip(newest.docs, other.docs, strict=True)
     ):
         raise ResultsError(f"{newest.task}: these runs differ in docs or prompts", where=where, hint=hint)
+
+
+def _list_verdicts(run: TaskRun) -> list[Any]:
+    return [(doc.answer_hash, [result.metrics for result in doc.filter_results.values()]) for doc in run.docs]
 
 
 OnNotice = Callable[[str], None]
