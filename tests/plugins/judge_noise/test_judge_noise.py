@@ -301,6 +301,17 @@ def test_the_log_names_a_judge(settings: dict[str, Any], is_named: bool) -> None
     assert names_judge(grader, "acc") is is_named
 
 
+@pytest.mark.parametrize(
+    ("metric", "is_named"),
+    [("match", False), ("model_graded_qa", True), ("model_graded_qa/style", True), ("mean", True)],
+)
+@pytest.mark.parametrize("package", ["", "inspect_ai/"])
+def test_a_scorer_beside_a_judge_is_none(metric: str, is_named: bool, package: str) -> None:
+    scorers = {f"{package}match": {}, f"{package}model_graded_qa": {"model": "m"}}
+    settings = {"grader": "inspect_ai match, model_graded_qa", "scorer": scorers, "metric": metric}
+    assert names_judge(GraderFacts(metrics={metric: json.dumps(settings)}), metric) is is_named
+
+
 @pytest.mark.parametrize("text", ["[]", "null", "5", '"x"', "{}"])
 def test_settings_that_are_no_object_name_none(text: str) -> None:
     assert names_judge(GraderFacts(metrics={"acc": text}), "acc") is False
