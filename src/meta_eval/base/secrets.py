@@ -82,7 +82,11 @@ def hide_secrets(tree: Any, *, named: bool = True) -> Any:
         return [hide_secrets(item, named=named) for item in tree]
     if not isinstance(tree, Mapping):
         return tree
+    # Of a tree inside it only the name tells: what else it holds is shown.
+    told = {name: HIDDEN if isinstance(value, Mapping | list | tuple) else value for name, value in tree.items()}
     return {
-        redact_secrets(str(name)): HIDDEN if named and is_secret(str(name), value) else hide_secrets(value, named=named)
+        redact_secrets(str(name)): HIDDEN
+        if named and is_secret(str(name), told[name])
+        else hide_secrets(value, named=named)
         for name, value in tree.items()
     }

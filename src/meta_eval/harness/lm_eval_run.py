@@ -146,15 +146,6 @@ def _are_same(a: Path | None, b: Path | None) -> bool:
     return a.is_file() and b.is_file() and filecmp.cmp(a, b, shallow=False)
 
 
-def _are_graded_alike(a: DocResult, b: DocResult) -> bool:
-    """Whether two docs have the same answers and verdicts. A judge that is asked twice gives others to one log."""
-    results = [
-        {name: (result.metrics, result.verdict_of_each) for name, result in doc.filter_results.items()}
-        for doc in (a, b)
-    ]  # fmt: skip
-    return a.answer_hash == b.answer_hash and results[0] == results[1]
-
-
 def check_repeat(newest: TaskRun, other: TaskRun) -> None:
     """Check that repeats differ only in answers and seeds.
 
@@ -189,7 +180,9 @@ def check_repeat(newest: TaskRun, other: TaskRun) -> None:
                 where=where,
                 hint=hint,
             )
-    is_alike = newest.time == other.time and all(map(_are_graded_alike, newest.docs, other.docs))
+    # A log that was graded again keeps its time.
+    lists = [_list_verdicts(run) if run.time else run.docs for run in (newest, other)]
+    is_alike = newest.time == other.time and lists[0] == lists[1]
     if is_alike or is_same_run(newest, other):
         raise ResultsError(f"{newest.task}: this is the same run twice, not a repeat", where=where, hint=hint)
     if any(
@@ -197,6 +190,10 @@ def check_repeat(newest: TaskRun, other: TaskRun) -> None:
         for a, b in zip(newest.docs, other.docs, strict=True)
     ):
         raise ResultsError(f"{newest.task}: these runs differ in docs or prompts", where=where, hint=hint)
+
+
+def _list_verdicts(run: TaskRun) -> list[Any]:
+    return [(doc.answer_hash, [result.metrics for result in doc.filter_results.values()]) for doc in run.docs]
 
 
 OnNotice = Callable[[str], None]

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from command import cli
-from drawn_logs import draw_answers, write_inspect
+from drawn_logs import WRITERS, draw_answers, write_inspect
 from runs import write_run
 
 from meta_eval import compare
@@ -26,6 +26,7 @@ from meta_eval.sockets import EvidenceCase, Findings
 JUDGE = {"scorer": {"model_graded_qa": {"model": "openai/gpt-4o"}}, "grader": "inspect_ai model_graded_qa"}
 RIGHT = [1.0] * 60 + [0.0] * 40
 inspect_ai = pytest.mark.plugin("inspect_ai")
+promptfoo = pytest.mark.plugin("promptfoo")
 
 
 def make_doc(number: int, verdict: Any, answer: str | None, **others: Any) -> DocResult:
@@ -107,6 +108,17 @@ def test_of_several_answers_to_a_doc_each_is_a_grading_and_their_mean_has_less_n
     after = make_task([0.5] * 40, of_doc=each((1.0, 0.0, 0.0, 1.0)))
     found = find([before], [after]).json["tasks"]["sums"]
     assert (found["docs"], found["pairs"], found["lost"], found["won"], found["rate"]) == (40, 160, 40, 40, 0.5)
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_each_side_has_the_noise_of_its_own_number_of_answers(swapped: bool) -> None:
+    alone = [make_task(flip(RIGHT, places), time=time) for places, time in (([], "2"), ([1, 2, 70, 71], "1"))]
+    several = make_task(
+        [0.5] * 100, lambda n: f"other {n}", of_doc=lambda _: {"each": (1.0, 0.0, 1.0, 0.0), "cuts": (None,) * 4}
+    )
+    sides = ([several], alone) if swapped else (alone, [several])
+    found = find(*sides).json["tasks"]["sums"]
+    assert found["drop"]["variance"] == pytest.approx(100 * found["rate"] * (1 / 2 + 1 / 4) / 2 / 100**2)
 
 
 def test_nothing_is_said_where_the_same_answers_have_the_same_verdicts_and_no_judge_is_named() -> None:
@@ -290,6 +302,17 @@ def test_the_log_names_a_judge(settings: dict[str, Any], is_named: bool) -> None
     assert names_judge(grader, "acc") is is_named
 
 
+@pytest.mark.parametrize(
+    ("metric", "is_named"),
+    [("match", False), ("model_graded_qa", True), ("model_graded_qa/style", True), ("mean", True)],
+)
+@pytest.mark.parametrize("package", ["", "inspect_ai/"])
+def test_a_scorer_beside_a_judge_is_none(metric: str, is_named: bool, package: str) -> None:
+    scorers = {f"{package}match": {}, f"{package}model_graded_qa": {"model": "m"}}
+    settings = {"grader": "inspect_ai match, model_graded_qa", "scorer": scorers, "metric": metric}
+    assert names_judge(GraderFacts(metrics={metric: json.dumps(settings)}), metric) is is_named
+
+
 @pytest.mark.parametrize("text", ["[]", "null", "5", '"x"', "{}"])
 def test_settings_that_are_no_object_name_none(text: str) -> None:
     assert names_judge(GraderFacts(metrics={"acc": text}), "acc") is False
@@ -389,3 +412,101 @@ def test_runs_of_exact_match_are_reported_as_before(tmp_path: Path) -> None:
     for name in "ab":
         write_run(tmp_path / name, RIGHT)
     assert compare(tmp_path / "a", tmp_path / "b").to_json().get("judge_noise") is None
+
+
+@inspect_ai
+def test_a_log_that_was_graded_again_keeps_its_time_and_is_a_second_run(tmp_path: Path) -> None:
+    for name, seed, side in (("a", 1, 0), ("b", 2, 0), ("c", 3, 1)):
+        write_graded(tmp_path / name, seed, side=side, created=f"2026-05-0{1 + side}T10:00:00+00:00")
+    done = cli("compare", "a", "b", "--json", "--", "c", cwd=tmp_path)
+    assert json.loads(done.stdout)["judge_noise"]["tasks"]["sums"]["docs"] == 120, done.stderr
+    again = cli("compare", "a", "a/log.json", "--json", "--", "c", cwd=tmp_path)
+    assert again.returncode == 2 or json.loads(again.stdout)["judge_noise"]["tasks"] == {}
+
+
+KEYS = [f"sk-{letter * 30}" for letter in "ab"]
+
+
+def write_rubric(folder: Path, side: int, changed: int, **options: Any) -> Path:
+    """A log of promptfoo, graded by a rubric; the first docs have another verdict."""
+    asked = [replace(one, right=one.right ^ (one.doc < changed)) for one in draw_answers(0)]
+    path = WRITERS["promptfoo"](folder, asked, side)
+    tree = json.loads(path.read_text(encoding="utf-8"))
+    if "default" in options:
+        tree["config"]["defaultTest"] = {"options": {"provider": options["default"]}}
+    for row in tree["results"]["results"]:
+        row["testCase"]["assert"] = [{"type": "llm-rubric", "value": "good", **options.get("rubric", {})}]
+        if options.get("in_set"):
+            row["testCase"]["assert"] = [{"type": "assert-set", "assert": row["testCase"]["assert"]}]
+    path.write_text(json.dumps(tree), encoding="utf-8")
+    return path
+
+
+@promptfoo
+@pytest.mark.parametrize("place", ["default", "rubric"])
+@pytest.mark.parametrize(
+    ("models", "keys", "docs"), [("mm", KEYS, 120), ("mn", KEYS[:1] * 2, 0), ("mm", KEYS[:1] * 2, 120)]
+)
+def test_a_judge_is_its_model_and_not_its_api_key(
+    tmp_path: Path, place: str, models: str, keys: list[str], docs: int
+) -> None:
+    for side, name in enumerate("ab"):
+        judge = {"id": models[side], "config": {"apiKey": keys[side]}}
+        write_rubric(tmp_path / name, side, 5 * side, **{place: judge if place == "default" else {"provider": judge}})
+    done = cli("compare", "a", "b", "--json", cwd=tmp_path)
+    found = json.loads(done.stdout)["judge_noise"]["tasks"]
+    assert (found["promptfoo"]["docs"] if found else 0) == docs
+    assert not any(key in done.stdout + done.stderr for key in KEYS)
+
+
+@promptfoo
+def test_a_rubric_in_a_set_of_assertions_is_a_judge(tmp_path: Path) -> None:
+    for side, name in enumerate("ab"):
+        write_rubric(tmp_path / name, side, 0, in_set=True)
+    judged = compare(tmp_path / "a", tmp_path / "b").to_json()
+    assert judged["judge_noise"]["tasks"]["promptfoo"]["rate"] == 0
+
+
+def name_judge(folder: Path, harness: str) -> Path:
+    """Let a log say that a model graded."""
+    if harness == "simple_evals":
+        (path,) = folder.glob("mmlu*")
+        return path.rename(path.with_name(path.name.replace("mmlu", "simpleqa")))
+    (path,) = [path for path in folder.rglob("*.json") if path.name in ("log.json", "run_spec.json", "eval-sums.json")]
+    tree = json.loads(path.read_text(encoding="utf-8"))
+    if harness == "helm":
+        tree |= {"annotators": [{"class_name": "WildBenchAnnotator"}], "name": "sums:model=org_m"}
+    elif harness == "nemo_evaluator":
+        tree["config"]["judge"] = {"model": "org/j"}
+    else:
+        tree["eval"]["model_roles"] = {"grader": {"model": "org/j"}}
+    path.write_text(json.dumps(tree), encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize(
+    "harness",
+    [
+        pytest.param(name, marks=pytest.mark.plugin(name))
+        for name in ("helm", "inspect_ai", "nemo_evaluator", "simple_evals")
+    ],
+)
+def test_rate_and_variance_are_those_of_a_drawn_log(tmp_path: Path, harness: str) -> None:
+    chance = random.Random(harness)
+    sides = [draw_answers(0, docs=60)] * 2
+    sides[1] = [replace(one, text=f"{one.text} again") if chance.random() < 0.3 else one for one in sides[1]]
+    sides = [[replace(one, right=one.right ^ (chance.random() < 0.1)) for one in side] for side in sides]
+    paths = []
+    for side, name in enumerate("ab"):
+        WRITERS[harness](tmp_path / name, sides[side], side)
+        paths.append(name_judge(tmp_path / name, harness))
+    (found,) = compare(*paths).to_json()["judge_noise"]["tasks"].values()
+    same = [(a.right, b.right) for a, b in zip(*sides, strict=True) if a.text == b.text]
+    rate = sum(a != b for a, b in same) / len(same)
+    assert (found["docs"], found["lost"], found["won"]) == (
+        len(same),
+        same.count((True, False)),
+        same.count((False, True)),
+    )
+    assert found["rate"] == pytest.approx(rate)
+    assert found["drop"]["variance"] == pytest.approx((60 - len(same)) * rate / 60**2)

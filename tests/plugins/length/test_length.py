@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from command import cli
+from drawn_logs import draw_answers, write_inspect
 from marks import few
 from named_pairs import write_record
 from packs import prepare
 from runs import write_run
-from stock_runs import make_choice, write_stock_run
+from stock_runs import make_choice, make_sample, write_stock_run
 
 from meta_eval import compare as compare_runs
 from meta_eval import report, verify
@@ -301,3 +303,111 @@ def test_choices_have_no_length_and_leave_the_others_alone(tmp_path: Path) -> No
 def gate_of(folder: Path, rule: str) -> Path:
     (folder / "gate.yaml").write_text(f"margin: 5\nlength: {rule}\n", encoding="utf-8")
     return folder / "gate.yaml"
+
+
+@pytest.mark.parametrize(
+    ("tokens", "cut", "ratio", "unknown"),
+    [(1200, 1, 1.0, 0), (1200, 0, 1.0, 0), (3, 2, 2000 / 1200, 0), (400, 1, 1000 / 1200, 0), (None, 1, None, 100),
+     (None, 2, 2000 / 1200, 0)],
+)  # fmt: skip
+def test_of_several_answers_those_that_were_cut_count_as_their_limit(
+    tmp_path: Path, tokens: int | None, cut: int, ratio: float | None, unknown: int
+) -> None:
+    for name, count, ends in (("a", 1200, 0), ("b", tokens, cut)):
+        answer = {"finish_reasons": ["length"] * ends + ["stop"] * (2 - ends)}
+        answer |= {} if count is None else {"completion_tokens": count}  # type: ignore[dict-item]
+        line = {"resps": [["The answer is A.", "The answer is B."]], "answer": answer}
+        write_run(tmp_path / name, EQUAL, line=line, config={"gen_kwargs": {"max_gen_toks": 1000}})
+    judged = compare_runs(tmp_path / "a", tmp_path / "b", gate=gate_of(tmp_path, "{at_most: 10}"))
+    found = judged.to_json()["length"]["answer_tokens"]
+    assert (found["ratio"], found["unknown"]) == (ratio and pytest.approx(ratio), unknown)
+
+
+ROLLING = {"arguments": {"gen_args_0": {"arg_0": "A text."}}, "resps": [["-35.0"]], "filtered_resps": [-35.0]}
+LAST_WORD = {
+    "arguments": {"gen_args_0": {"arg_0": "Q:", "arg_1": " x"}}, "resps": [[["-2.0", "True"]]],
+    "filtered_resps": [["-2.0", "True"]],
+}  # fmt: skip
+EMPTY = {"text": "", "answer": {"finish_reason": "stop"}}
+
+
+@pytest.mark.parametrize(
+    ("metrics", "parts", "unknown"),
+    [({"word_perplexity": [-35.0, 4]}, ROLLING, 0), ({"acc": 1.0}, LAST_WORD, 0), ({"exact_match": 0.0}, EMPTY, 60)],
+    ids=["rolling", "the last word", "empty answers"],
+)
+def test_what_likelihoods_answer_has_no_length(
+    tmp_path: Path, metrics: dict[str, Any], parts: dict[str, Any], unknown: int
+) -> None:
+    said = [make_sample(number, "none", {"exact_match": 1.0}, answer={"completion_tokens": 9}) for number in range(60)]
+    others = [make_sample(number, "none", metrics, **parts) for number in range(60)]
+    averages = {
+        "said": {"exact_match,none": 1.0},
+        "other": {f"{name},none": 1.0 for name in ("acc", "word_perplexity")},
+    }
+    averages["other"] = {"exact_match,none": 0.0} if unknown else averages["other"]
+    for name in "ab":
+        write_stock_run(tmp_path / name, {"said": said, "other": others}, averages=averages)
+    judged = compare_runs(tmp_path / "a", tmp_path / "b", gate=gate_of(tmp_path, "{at_most: 10}"))
+    found = judged.to_json()["length"]["answer_tokens"]
+    assert (found["docs"], found["unknown"]) == (60, unknown)
+
+
+def test_the_same_questions_in_two_tasks_are_no_more_docs(tmp_path: Path) -> None:
+    for name, percent in (("a", 0), ("b", 10)):
+        write_side(tmp_path / name, grown(percent, spread=percent))
+    alone = judge(tmp_path)[1]["length"]["answer_tokens"]["interval"]
+    for name, percent in (("a", 0), ("b", 10)):
+        write_side(tmp_path / name, grown(percent, spread=percent), task="meta_other")
+    found = judge(tmp_path)[1]["length"]["answer_tokens"]
+    assert (found["docs"], found["interval"]) == (200, {end: pytest.approx(value) for end, value in alone.items()})
+
+
+def test_no_growth_is_a_negative_zero(tmp_path: Path) -> None:
+    write_side(tmp_path / "a", lambda _: 100_000)
+    write_side(tmp_path / "b", lambda number: 100_000 - (number == 0))
+    assert "tokens of an answer +0.0 % (95 % interval +0.0 to" in judge(tmp_path, "{at_most: -5}")[1]["summary"]
+
+
+def compare_logs(folder: Path, change: Callable[[dict[str, Any], int, int], None], **head: Any) -> dict[str, Any]:
+    """Compare two logs of inspect_ai, of which each sample is changed, by its number and its side."""
+    asked = [replace(one, text=one.text or "1", cut=False) for one in draw_answers(0)]
+    for side, name in enumerate("ab"):
+        path = write_inspect(folder / name, asked, side, **dict(head))
+        tree = json.loads(path.read_text(encoding="utf-8"))
+        for number, row in enumerate(tree["samples"]):
+            change(row, number, side)
+        path.write_text(json.dumps(tree), encoding="utf-8")
+    return compare_runs(folder / "a", folder / "b", gate=gate_of(folder, "{at_most: 10}")).to_json()
+
+
+@pytest.mark.plugin("inspect_ai")
+@pytest.mark.parametrize("limit", ["cost", "message", "time", "token", "turn", "working"])
+def test_an_answer_that_another_limit_cut_counts_as_counted(tmp_path: Path, limit: str) -> None:
+    def change(row: dict[str, Any], number: int, side: int) -> None:
+        row["output"]["usage"] = {"output_tokens": 10 + 10 * side}
+        row["limit"] = {"type": limit, "limit": 9} if not side and number < 60 else None
+
+    tree = compare_logs(tmp_path, change, config={f"{limit}_limit": 9})
+    assert tree["length"]["answer_tokens"]["ratio"] == 2.0
+
+
+@pytest.mark.plugin("inspect_ai")
+def test_what_a_model_says_as_its_own_judge_is_no_answer(tmp_path: Path) -> None:
+    def change(row: dict[str, Any], _: int, side: int) -> None:
+        row["model_usage"] = {"org/m": {"output_tokens": 3 + 200 * side}}
+
+    tree = compare_logs(tmp_path, change, scorer="model_graded_qa")
+    assert tree["length"]["answer_tokens"]["ratio"] == 1.0
+
+
+@pytest.mark.parametrize(
+    "seconds", few(["1.5", True, -1.0, float("nan"), float("inf"), 1e308, None, [1.0], 2**53], 2), ids=repr
+)
+def test_seconds_that_are_none_are_unknown_and_forbid_ship(tmp_path: Path, seconds: Any) -> None:
+    sides = [
+        rewrite(write_side(tmp_path / name, usual), lambda row, given=given: row["answer"].update(seconds=given))  # type: ignore[misc]
+        for name, given in (("a", 1.0), ("b", seconds))
+    ]
+    judged = compare_runs(*sides, gate=gate_of(tmp_path, "{seconds_at_most: 10}"))
+    assert (judged.decision.outcome, judged.to_json()["length"]["seconds"]["docs"]) == ("UNDECIDED", 0)

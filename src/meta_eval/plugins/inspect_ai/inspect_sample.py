@@ -114,7 +114,7 @@ def read_logged_sample(sample: LogEntry, model: str | None, attachments: Attachm
         verdicts=read_scores(sample),
         extracted=_read_extracted(sample),
         finish_reason=end,
-        completion_tokens=_read_tokens(sample, output, model),
+        completion_tokens=_read_tokens(sample, output, model if turns > 1 else None),
         fault=_find_fault(sample),
         turns=messages[len(sent) :] if turns > 1 else (),
     ), turns > 1
@@ -234,9 +234,9 @@ def _read_extracted(sample: LogEntry) -> str | None:
 
 
 def _read_tokens(sample: LogEntry, output: LogEntry, model: str | None) -> int | None:
-    usage = sample.find_entry("model_usage")
-    of_model = usage.find_entry(model) if model is not None and model in usage else output.find_entry("usage")
-    return of_model.find_count("output_tokens")
+    # That of a sample is of a judge, too, which may be the model itself: so a single turn has its own.
+    usage, own = sample.find_entry("model_usage"), output.find_entry("usage")
+    return (usage.find_entry(model) if model is not None and model in usage else own).find_count("output_tokens")
 
 
 def _find_fault(sample: LogEntry) -> str | None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _LEGEND = (
     "Docs whose same answer was graded twice. Lost: the later grading (B's) is lower; won: it is higher. Flips both "
     "ways decide nothing, but widen the interval of the drop. Half-widths are of that interval, in points, with so "
-    "many gradings of each answer."
+    "many gradings of each answer; cut answers count as graded."
 )
 
 

@@ -50,7 +50,12 @@ def names_judge(grader: GraderFacts, metric: str) -> bool:
         metric: The metric, without its filter.
     """
     tree = json.loads(grader.metrics.get(metric) or "{}")
-    settings = flatten_settings(tree if isinstance(tree, dict) else {})
+    tree = tree if isinstance(tree, dict) else {}
+    scorers = tree.get("scorer")
+    if isinstance(scorers, dict) and len(scorers) > 1:  # a log of inspect_ai may have one of them a metric
+        own = {name: value for name, value in scorers.items() if name.rpartition("/")[2] == metric.partition("/")[0]}
+        tree = {"scorer": own} if own else tree
+    settings = flatten_settings(tree)
     strategy = str(settings.pop("judge_strategy", ""))  # evalscope's, which "auto" leaves to each benchmark
     if strategy == "rule":
         settings = {name: value for name, value in settings.items() if not name.startswith("judge.")}

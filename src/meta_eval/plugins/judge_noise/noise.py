@@ -279,7 +279,6 @@ def _measure_drop(
 
 def _count_noise(place: int, before: Sequence[_Graded], after: Sequence[_Graded]) -> float:
     """The noise of a doc's change, by that of two gradings: 1 where two answers differ, 0 where they are the same."""
-    answers = max(1, len(after[-1].docs[place].cuts))
     weights = [1 / len(before) for _ in before]
     of_candidate = []
     for graded in after:
@@ -294,10 +293,11 @@ def _count_noise(place: int, before: Sequence[_Graded], after: Sequence[_Graded]
             None,
         )
         if same is None:
-            of_candidate.append(1 / len(after))
+            of_candidate.append((1 / len(after), graded))
         else:
             weights[same] -= 1 / len(after)
-    return sum(weight * weight for weight in (*weights, *of_candidate)) / 2 / answers
+    parts = (*zip(weights, before, strict=True), *of_candidate)
+    return sum(weight * weight / max(1, len(graded.docs[place].cuts)) for weight, graded in parts) / 2
 
 
 def _narrow(drop: Drop, noise: float, rate: float, gradings: int | None) -> float:

@@ -21,7 +21,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from meta_eval.base.thresholds import LEVEL, LEVEL_TEXT
-from meta_eval.harness.doc_results import DocResult
+from meta_eval.harness.doc_results import DocResult, PerplexityParts, find_cluster_names, find_shared_questions
 from meta_eval.harness.lm_eval_run import Run, TaskRun
 from meta_eval.judge.alarm_kinds import RaisedAlarm
 from meta_eval.sockets import (
@@ -44,6 +44,8 @@ NOT_SHOWN = AlarmKind(
 
 _TOKENS, _SECONDS = "answer_tokens", "seconds"
 _WORDS = {_TOKENS: "tokens of an answer", _SECONDS: "seconds of a request"}
+# Limits of a run that cut an answer before its limit of tokens.
+_OTHER_LIMITS = frozenset(("message_limit", "token_limit", "time_limit", "working_limit", "cost_limit", "turn_limit"))
 _Percent = Annotated[float, Field(gt=-100, lt=10_000, allow_inf_nan=False, strict=True)]
 
 
@@ -180,6 +182,7 @@ def _judge(key: str, growth: Growth | None, limit: float, unknown: int) -> Itera
 def _pair(baseline: Run, candidate: Run, figure: str) -> _Lengths:
     """The lengths of docs that both answered with a text. Docs are paired by their content, else by their number."""
     lengths = _Lengths()
+    shared = find_shared_questions([task.docs for task in candidate.tasks.values()])
     for name in sorted(baseline.tasks.keys() & candidate.tasks.keys()):
         before, after = (_read_task(run, name, figure) for run in (baseline, candidate))
         if not before.keys() & after.keys():
@@ -189,12 +192,12 @@ def _pair(baseline: Run, candidate: Run, figure: str) -> _Lengths:
         if not known and all(_is_choice(doc, figure) for side in (before, after) for doc, _ in side.values()):
             continue
         lengths.unknown += len(both) - len(known)
+        docs = [after[key][0] for key in known]
+        lengths.clusters += find_cluster_names(name, docs, shared) or [(name, key) for key in known]
         for key in known:
-            doc = after[key][0]
             lengths.baseline.append(before[key][1] or 0.0)
             lengths.candidate.append(after[key][1] or 0.0)
             lengths.tasks.append(name)
-            lengths.clusters.append((name, doc.cluster) if doc.cluster is not None else (name, key))
     return lengths
 
 
@@ -227,16 +230,22 @@ def _by_number(side: _Side) -> _Side:
 
 def _measure(doc: DocResult, task: TaskRun, figure: str) -> float | None:
     """A figure of an answer to a doc. Of tokens, thoughts are included where the engine counted them, and a cut answer
-    has at least its limit."""
+    has at least its limit: of several answers, those that were cut. Where a run has limits of time or turns, too, they
+    may have cut it."""
     value, limit = doc.figures.get(figure), task.provenance.decoding.get("max_gen_toks")
-    if figure == _TOKENS and doc.limit_hit and isinstance(limit, int | float) and 0 < limit < 2**53:
-        return max(value or 0.0, float(limit))
+    if _OTHER_LIMITS.isdisjoint(task.provenance.settings or ()) and figure == _TOKENS and doc.limit_hit:
+        cut = doc.cuts.count(True) / len(doc.cuts)
+        if isinstance(limit, int | float) and 0 < limit < 2**53 and (value is not None or cut == 1):
+            return max(value or 0.0, cut * limit)
     return value
 
 
 def _is_choice(doc: DocResult, figure: str) -> bool:
     """Whether likelihoods answer it, of which none has a length."""
-    return doc.limit_hit is False and figure not in doc.figures and doc.n_choices is not None
+    values = [value for result in doc.filter_results.values() for value in result.metrics.values()]
+    if figure in doc.figures or any(isinstance(value, PerplexityParts) for value in values):
+        return figure not in doc.figures
+    return doc.limit_hit is False and (doc.n_choices is not None or not (doc.answer_length or doc.answer_empty))
 
 
 def _as_json(growth: Growth | None) -> dict[str, Any]:
@@ -249,4 +258,4 @@ def _as_json(growth: Growth | None) -> dict[str, Any]:
 def _percent(ratio: float) -> str:
     if math.isinf(ratio):
         return "any"
-    return f"{100 * (ratio - 1):+.1f}".replace("-", "\u2212")
+    return f"{round(100 * (ratio - 1), 1) + 0.0:+.1f}".replace("-", "\u2212")

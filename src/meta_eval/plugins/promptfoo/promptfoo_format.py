@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 from meta_eval.base.hashing import hash_json
 from meta_eval.base.inputs import format_json
+from meta_eval.base.secrets import hide_secrets
 from meta_eval.pack.records.log_entries import HINT, advising, parse_log, read_log_lines
 from meta_eval.pack.records.log_format import choose_by_model
 from meta_eval.sockets import (
@@ -316,14 +317,15 @@ def _describe_grader(rows: Sequence[LogEntry]) -> str:
     all_asserts = [
         entry.find_settings({name: name for name in ("type", "value", "threshold", "weight", "provider", "transform")})
         for test in tests
-        for entry in test.find_entries("assert")
+        for outer in test.find_entries("assert")
+        for entry in (outer, *outer.find_entries("assert"))  # those of an assert-set, too
     ]
     options = [
         test.find_settings({name: f"options.{name}" for name in ("provider", "rubricPrompt", "transform")})
         for test in tests
     ]
     kinds = sorted({_name_assertion(entry.get("type"), entry.get("provider")) for entry in all_asserts})
-    digest = hash_json(sorted({format_json(entry) for entry in (*all_asserts, *options)}))
+    digest = hash_json(sorted({format_json(hide_secrets(entry)) for entry in (*all_asserts, *options)}))
     return f"promptfoo {', '.join(kinds)} {digest[:12]}"
 
 
