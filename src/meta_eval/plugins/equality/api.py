@@ -78,6 +78,8 @@ def _list_notes(a: Side, b: Side, paired: int) -> list[str]:
     for side, other in ((a, b), (b, a)):
         if left := len(side.texts) - paired:
             notes.append(f"{plural(left, 'prompt')} of {side.label} left out: {other.label} has no two answers to it")
+    if (a.place.rstrip("/"), a.model) == (b.place.rstrip("/"), b.model):
+        notes.append("both sides are one place: nothing but chance, or what changed meanwhile, can make them differ")
     if a.times and b.times and (a.times[0] > b.times[1] or b.times[0] > a.times[1]):
         notes.append("one side was asked after the other, so what changed meanwhile counts as a difference")
     return notes

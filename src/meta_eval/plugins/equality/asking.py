@@ -26,9 +26,11 @@ from meta_eval.ask.servers_client import read_key
 from meta_eval.base.hashing import hash_json, normalise_url
 from meta_eval.base.inputs import expand_home
 from meta_eval.base.logs import display_logs, report_progress
+from meta_eval.base.pack_names import join_names
 from meta_eval.base.secrets import redact_secrets
 from meta_eval.harness.evaluator import Evaluator
-from meta_eval.harness.settings import OF_DRAWS
+from meta_eval.harness.provenance import merge_endpoint_notes
+from meta_eval.harness.settings import OF_DRAWS, SAMPLING
 from meta_eval.pack.backends.registry import backend_of
 from meta_eval.pack.config.config_loader import override_settings
 from meta_eval.pack.integrity import check_unchanged
@@ -94,6 +96,7 @@ def ask_sides(config: Any, options: EqualityOptions) -> tuple[Side, Side]:
     _check_key(options, both["B"], own_key=own_key)
     for settings in both.values():
         _find_servers_client(settings)
+    _check_sampling(*both.values())
     docs = _choose_docs(pack, manifest, base, list(both.values()), options)
     output = expand_home(str(options.output or base.output_path), where="output_path") / _FOLDER
     sides = [
@@ -115,7 +118,7 @@ def ask_sides(config: Any, options: EqualityOptions) -> tuple[Side, Side]:
         if options.ask and any(side.list_left() for side in sides):
             _say_price(sides, options)
             _ask(sides, journals, stack)
-        notes = [_list_notes(side) for side in sides]
+        notes = [_list_notes(side, journal) for side, journal in zip(sides, journals, strict=True)]
     a, b = (_collect(side, some) for side, some in zip(sides, notes, strict=True))
     return a, b
 
@@ -129,12 +132,25 @@ def _make_unasked_error(side: _Asked) -> DataError:
 
 def _check_key(options: EqualityOptions, settings: RunSettings, *, own_key: bool) -> None:
     """Refuse to send A's key to another server, unless the user says so."""
-    hosts = [urlsplit(normalise_url(place)).netloc.rpartition("@")[2] for place in (options.a, options.b)]
+    hosts = [
+        (url.scheme, url.netloc.rpartition("@")[2]) for url in map(urlsplit, map(normalise_url, (options.a, options.b)))
+    ]
     if options.ask and hosts[0] != hosts[1] and not own_key and read_key(settings.api_key_env) is not None:
         raise ConfigError(
             f"is another server than A, and the key in {settings.api_key_env} would go to both", where="B",
             hint="Add --set-b api_key_env=NAME of its own key, or of the same one",
         )  # fmt: skip
+
+
+def _check_sampling(a: RunSettings, b: RunSettings) -> None:
+    """Refuse fields of requests that take the place of this test's own, and sampling that differs between the sides."""
+    for name in sorted(_OF_BODY.union(SAMPLING)):
+        first, second = a.model_args.get(name), b.model_args.get(name)
+        if first != second or (first is not None and name in _OF_BODY - {"top_k", "min_p"}):
+            raise ConfigError(
+                f"{name} is {first} for A and {second} for B", where="model_args",
+                hint="Leave out what this test sets itself, and set other sampling options alike on both",
+            )  # fmt: skip
 
 
 def _find_servers_client(settings: RunSettings) -> type[ServersClient[Any]]:
@@ -254,10 +270,11 @@ def _ask(sides: Sequence[_Asked], journals: Sequence[Journal], stack: ExitStack)
             raise Interrupted(*count()) from None
 
 
-def _list_notes(side: _Asked) -> list[str]:
-    """What the endpoint did otherwise than it was asked to."""
-    seen = side.client.summarise() if side.client is not None else {}
-    omitted: Mapping[str, str] = seen.get("omitted", {})
+def _list_notes(side: _Asked, journal: Journal) -> list[str]:
+    """What the endpoint did otherwise than it was asked to, in this command or an earlier one."""
+    if side.client is not None and (seen := side.client.summarise()):
+        journal.note(endpoint=seen)
+    omitted: Mapping[str, str] = merge_endpoint_notes(journal.read().endpoint).get("omitted", {})
     return [f"{side.label} does not accept {name}: it was left out of its requests" for name in sorted(omitted)]
 
 
@@ -283,6 +300,6 @@ def _collect(side: _Asked, notes: Sequence[str]) -> Side:
         found.notes.append(f"{plural(len(errors), 'request')} to {side.label} failed; the first: {errors[0]}")
     named = sorted({answer.response_model for answer in side.answers.values() if answer.response_model})
     if others := [name for name in named if name != model]:
-        found.notes.append(f"{side.label} was asked for {model}, and its answers name {', '.join(others)}")
+        found.notes.append(f"{side.label} was asked for {model}, and its answers name {join_names(others)}")
     found.times = (min(spans), max(spans)) if spans else None
     return found

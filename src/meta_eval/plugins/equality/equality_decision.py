@@ -10,6 +10,7 @@ from meta_eval.plugins.equality.sides import PromptKey, Side
 from meta_eval.plugins.equality.thresholds import (
     DIFFERENT,
     FROZEN,
+    LONGEST,
     MIN_PROMPTS,
     MISSING,
     MOST_TIMES,
@@ -61,7 +62,8 @@ def decide(paired: Mapping[PromptKey, PromptSamples], a: Side, b: Side) -> Equal
 
     *Different*: p is at most `DIFFERENT`. *Same*: p is above `NOT_SAME`, and the test would find a mixture with
     `OTHER` of another model with a probability of at least `POWER` (`simulate_power`). Nothing is the same either where
-    answers are missing, are drawn with the same seeds on both sides, or belong to fewer than `MIN_PROMPTS` prompts.
+    answers are missing or longer than `LONGEST`, are drawn with the same seeds on both sides, or belong to fewer than
+    `MIN_PROMPTS` prompts.
     A side that answers most prompts always alike is no sample, and nothing is decided.
 
     Args:
@@ -76,7 +78,7 @@ def decide(paired: Mapping[PromptKey, PromptSamples], a: Side, b: Side) -> Equal
     if doubt is None and test.p <= DIFFERENT:
         reason = f"{shown}: the answers are not draws of the same distributions"
         return EqualityDecision("different", reason, _explain_difference(a, b), test, None, answers, None)
-    doubt = doubt or _doubt_independence(samples)
+    doubt = doubt or _doubt_independence(samples, test)
     if doubt is not None:
         return EqualityDecision("undecided", f"{shown}, but {doubt[0]}", doubt[1], test, None, answers, None)
     power = simulate_power(samples)
@@ -110,13 +112,13 @@ def _doubt_sampling(samples: Sequence[PromptSamples], a: Side, b: Side) -> _Doub
     return None
 
 
-def _doubt_independence(samples: Sequence[PromptSamples]) -> _Doubt | None:
-    """Whether the answers of both sides were drawn together."""
-    if find_coupling(samples) > DIFFERENT:
+def _doubt_independence(samples: Sequence[PromptSamples], test: TestResult) -> _Doubt | None:
+    """Whether the answers of both sides were drawn together, in the same order or another."""
+    if min(find_coupling(samples), test.closeness_p) > DIFFERENT:
         return None
     return (
-        "answers of the same number are alike on both sides more often than chance explains: they are a copy, or were "
-        "drawn with the same seeds",
+        "the answers of both sides are alike more often than chance explains: they are a copy, or were drawn with the "
+        "same seeds",
         "Name two runs with different seeds, or ask both endpoints.",
     )
 
@@ -129,6 +131,13 @@ def _doubt_coverage(samples: Sequence[PromptSamples], a: Side, b: Side) -> _Doub
         if side.missing > MISSING:
             missing = f"{format_percent(side.missing, 0)} % of the answers of {side.label} are missing"
             return missing, "Rerun the same command: what is missing is asked again."
+        long = sum(len(text) > LONGEST for text in side.all_texts) / max(1, len(side.all_texts))
+        if long > MISSING:
+            return (
+                f"{format_percent(long, 0)} % of the answers of {side.label} are longer than {LONGEST:,} characters, "
+                "and no more of them is compared",
+                "Ask for fewer --max-tokens.",
+            )
     return None
 
 

@@ -12,6 +12,7 @@ from meta_eval.ask.answer_files import read_answers
 from meta_eval.ask.recorded_answers import check_same_decoding
 from meta_eval.base.inputs import expand_home, open_regular
 from meta_eval.base.logs import report_progress
+from meta_eval.base.pack_names import join_names
 from meta_eval.harness.choice import Choice
 from meta_eval.harness.doc_results import ResultsError
 from meta_eval.harness.lm_eval_run import Run, check_choice
@@ -53,6 +54,13 @@ def read_sides(options: EqualityOptions) -> tuple[Side, Side]:
         sides.append(_read_run(label, place, run))
     if len(runs) == 2:
         check_same_decoding(*runs)
+    a, b = (side.decoding for side in sides)
+    for task, name in sorted(a.keys() & b.keys()):
+        if a[task, name] != b[task, name]:
+            raise ResultsError(
+                f"{name} is {a[task, name]!r:.80} in A and {b[task, name]!r:.80} in B", where=task,
+                hint="Generate both runs with the same settings, or leave the task out with --tasks",
+            )  # fmt: skip
     return sides[0], sides[1]
 
 
@@ -78,8 +86,11 @@ def _read_answer_files(label: str, place: Path, files: list[Path]) -> Side:
             f"{name} has two answers that are not alike, in {first} and {second}", where=str(place),
             hint="Name the files of one run, each answer with a number of its own: TASK/DOC/N",
         )  # fmt: skip
+    if len(answers.settings) > 1:
+        raise DataError("holds answers of runs with other settings", where=str(place), hint="Name the file of one run")
     given = {answer.where: answer for answer in answers.by_key.values() if answer.text is not None}
     side, times = Side(label, "", str(place), wanted=len(given) + len(answers.failed)), []
+    side.model = join_names(sorted({answer.model for answer in given.values() if answer.model}))
     for answer in given.values():
         task, doc, number = (*answer.id.split("/"), "", "")[:3]
         key = task, doc, answer.prompt_sha256 or ""
@@ -91,7 +102,6 @@ def _read_answer_files(label: str, place: Path, files: list[Path]) -> Side:
             )  # fmt: skip
         side.add(key, f"{task}/{doc}", at, say(answer))
         side.cut += answer.finish_reason == "length"
-        side.model = side.model or answer.model or ""
         side.engine = side.engine or answer.engine or ""
         times += [answer.started] if answer.started is not None else []
     side.times = (min(times), max(times)) if times else None
@@ -117,6 +127,7 @@ def _read_run(label: str, place: Path, run: Run) -> Side:
                 if not outputs or len(requests) > 1:
                     continue
                 _check_sampled(task.task, settings, place)
+                side.decoding |= {(task.task, name): value for name, value in settings.items()}
                 prompt = doc.sent_hash or doc.question_hash
                 key = task.task, prompt, f"{seen[task.task, prompt]:09}"
                 seen[task.task, prompt] += 1

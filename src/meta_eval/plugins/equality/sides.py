@@ -47,6 +47,9 @@ class Side:
     error: str = ""
     """Why the first request failed; empty if none did."""
 
+    decoding: dict[tuple[str, str], object] = field(default_factory=dict)
+    """By task and name, the settings of generation that recorded answers have."""
+
     notes: list[str] = field(default_factory=list)
     """What must be known of it."""
 

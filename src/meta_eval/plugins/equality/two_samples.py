@@ -40,8 +40,8 @@ from meta_eval.plugins.equality.thresholds import (
 _Floats = NDArray[np.float32]
 # The value of the standard normal distribution below which `POWER` of it lies.
 _BEYOND = 0.8416
-# Places of hashed runs, and the number whose powers weigh their characters; both are prime.
-_HASHES, _PRIME = 4093, 1009
+# Places of hashed runs, and the number whose powers weigh their characters, both prime; and cells drawn at once.
+_HASHES, _PRIME, _CELLS = 4093, 1009, 2**24
 # Statistics: one of all pairs, and one of each kernel.
 _STATISTICS = 3
 
@@ -65,6 +65,9 @@ class TestResult:
 
     discrepancy_p: float
     """The p value of the MMD alone, as the paper's test has it."""
+
+    closeness_p: float
+    """The share of permutations whose MMD is not larger, likewise: small where both sides have the same texts."""
 
     typicality: tuple[float, float]
     """How much more typical A's answers are than B's, by the Hamming and the spectrum kernel, in standard deviations
@@ -183,7 +186,8 @@ def run_test(samples: Sequence[PromptSamples], draws: int = DRAWS) -> TestResult
     scaled = _scale(sums)
     return TestResult(
         p=float(_compute_p(_join(scaled))), discrepancy=float(sums[0, 0]) / len(samples),
-        discrepancy_p=float(_compute_p(sums[0])), typicality=(float(scaled[1, 0]), float(scaled[2, 0])),
+        discrepancy_p=float(_compute_p(sums[0])), closeness_p=float(_compute_p(-sums[0])),
+        typicality=(float(scaled[1, 0]), float(scaled[2, 0])),
         by_prompt=tuple(by_prompt),
     )  # fmt: skip
 
@@ -256,14 +260,16 @@ def _simulate(samples: Sequence[PromptSamples], kind: str, simulations: int) -> 
         others = _draw_others(rng, texts, number, kind)
         kernels = compute_kernels([*texts[number], *others])
         labels = permute(rng, a, b, SIMULATED_DRAWS)
-        drawn = np.empty((2, simulations, a + b, a + b), np.float32)
+        drawn = np.empty((simulations, a + b), np.intp)
         for simulation in range(simulations):
             rows = rng.permutation(a + b)
             is_other = rng.random(a + b) < OTHER
             is_other[:a] = False
             rows[is_other] = a + b + rng.choice(len(others), int(is_other.sum()), replace=False)
-            drawn[:, simulation] = kernels[:, rows[:, None], rows]
-        sums += _compute_all(drawn, labels, a, b)
+            drawn[simulation] = rows
+        # The kernels of all simulations at once would take the memory of as many tests.
+        for part in np.array_split(np.arange(simulations), 1 + simulations * (a + b) ** 2 // _CELLS):
+            sums[:, part] += _compute_all(kernels[:, drawn[part, :, None], drawn[part, None]], labels, a, b)
     scaled = _scale(sums)
     joined = _join(scaled)
     highest = float(np.quantile(joined[:, 1:], 1 - DIFFERENT))
