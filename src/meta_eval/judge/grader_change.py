@@ -15,8 +15,9 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import Any
 
 from meta_eval import stats
@@ -40,7 +41,8 @@ def compare_graders(
 ) -> tuple[GradedTwice, RunPair]:
     """Find the docs with the same answers on both sides, and give those with other verdicts the baseline's.
 
-    Of several runs, an answer of the baseline counts as the same if a run of the candidate gave it.
+    Of several runs, an answer of the baseline counts as the same if a run of the candidate gave it. Where several runs
+    of the baseline gave it, their mean counts.
 
     Args:
         pair: Both sides.
@@ -62,15 +64,16 @@ def compare_graders(
     verdicts = [[run.doc_scores for run in side.scores_by_run(metric_key)] for side in pair]
     for number, (place, weight) in enumerate(zip(scores.candidate.doc_indices, weights, strict=True)):
         proofs, is_unproven = [], False
-        for first, second in _list_equal(pair, place):
-            base, doc = pair.baseline.runs[first][place], pair.candidate.runs[second][place]
-            change = verdicts[0][first][number] - verdicts[1][second][number]
-            if not all(map(_is_proof, (base, doc), (metric_key,) * 2, graders)):
+        for firsts, second in _list_equal(pair, place):
+            bases, doc = [pair.baseline.runs[first][place] for first in firsts], pair.candidate.runs[second][place]
+            change = fmean(verdicts[0][first][number] for first in firsts) - verdicts[1][second][number]
+            known = [_is_proof(base, metric_key, graders[0]) for base in bases]
+            if not (all(known) and _is_proof(doc, metric_key, graders[1])):
                 is_unproven = is_unproven or abs(change) > SAME_VERDICT
                 continue
             proofs.append(change)
             if abs(change) > SAME_VERDICT:
-                tied[second, place] = _with_verdicts(doc, base)
+                tied[second, place] = _with_verdicts(doc, bases)
         unproven += is_unproven
         if proofs:
             changes.append(math.fsum(proofs) / len(proofs))
@@ -92,16 +95,16 @@ def compare_graders(
     )
 
 
-def _list_equal(pair: RunPair, place: int) -> Iterator[tuple[int, int]]:
-    """The runs of the baseline and of the candidate that have the same answer to the same question."""
-    known: dict[str, int] = {}
+def _list_equal(pair: RunPair, place: int) -> Iterator[tuple[list[int], int]]:
+    """The runs of the baseline, and that of the candidate, that have the same answer to the same question."""
+    known: dict[str, list[int]] = {}
     for run, docs in enumerate(pair.baseline.runs):
         if (answer := docs[place].answer_hash) is not None:
-            known.setdefault(answer, run)
+            known.setdefault(answer, []).append(run)
     for run, docs in enumerate(pair.candidate.runs):
-        first = known.get(docs[place].answer_hash or "")
-        if first is not None and _is_same_question(pair.baseline.runs[first][place], docs[place]):
-            yield first, run
+        firsts = known.get(docs[place].answer_hash or "")
+        if firsts and _is_same_question(pair.baseline.runs[firsts[0]][place], docs[place]):
+            yield firsts, run
 
 
 def _is_same_question(baseline: DocResult, candidate: DocResult) -> bool:
@@ -111,18 +114,26 @@ def _is_same_question(baseline: DocResult, candidate: DocResult) -> bool:
     return baseline.prompt_matches is not False and candidate.prompt_matches is not False
 
 
-def _with_verdicts(doc: DocResult, graded: DocResult) -> DocResult:
-    """A doc with the verdicts that the same answer has on the other side."""
+def _with_verdicts(doc: DocResult, graded: Sequence[DocResult]) -> DocResult:
+    """A doc with the mean of the verdicts that the same answer has in runs of the other side."""
     results = dict(doc.filter_results)
-    for name, same in graded.filter_results.items():
-        if name in results:
-            results[name] = replace(
-                results[name],
-                metrics=same.metrics,
-                verdict_of_each=same.verdict_of_each,
-                is_unextracted=same.is_unextracted,
-            )
+    for name in results.keys() & graded[0].filter_results.keys():
+        same = [other.filter_results[name] for other in graded if name in other.filter_results]
+        results[name] = replace(
+            results[name],
+            metrics={metric: _average([one.metrics.get(metric) for one in same]) for metric in same[0].metrics},
+            verdict_of_each={
+                metric: tuple(map(fmean, zip(*(one.verdict_of_each.get(metric, first) for one in same), strict=False)))
+                for metric, first in same[0].verdict_of_each.items()
+            },
+            is_unextracted=same[0].is_unextracted,
+        )
     return replace(doc, filter_results=results)
+
+
+def _average(values: Sequence[Any]) -> Any:
+    """The mean of numbers; the first of what else they are."""
+    return fmean(values) if all(isinstance(value, int | float) for value in values) else values[0]
 
 
 def _is_proof(doc: DocResult, metric_key: str, grader: GraderFacts) -> bool:

@@ -354,6 +354,13 @@ def test_two_gradings_of_a_side_explain_part_of_the_drop_in_every_view(tmp_path:
 
 
 @inspect_ai
+def test_a_third_grading_of_the_same_answers_counts_as_the_mean_of_two(tmp_path: Path) -> None:
+    first, second, third = (write_graded(tmp_path / str(seed), seed, rate=0.3) for seed in (1, 2, 3))
+    tree = json.loads(cli("compare", str(first), str(second), "--json", "--", str(third), cwd=tmp_path).stdout)
+    assert tree["tasks"][0]["drop"]["value"] == pytest.approx(0, abs=1e-12)
+
+
+@inspect_ai
 def test_a_copy_of_a_log_is_no_second_grading(tmp_path: Path) -> None:
     for name, seed, side in (("a", 1, 0), ("b", 1, 0), ("c", 3, 1)):
         write_graded(tmp_path / name, seed, side=side, stats={"named": name})
