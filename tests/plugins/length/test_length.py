@@ -98,6 +98,16 @@ def test_the_interval_of_the_growth_decides(tmp_path: Path, tokens: Tokens, code
     assert (found["docs"], found["unknown"], found["tasks"]["meta_some"]["docs"]) == (100, 0, 100)
 
 
+def test_over_several_tasks_a_token_counts_as_a_token(tmp_path: Path) -> None:
+    for name, short, long in (("a", 10, 1000), ("b", 20, 1010)):
+        write_side(tmp_path / name, lambda number, count=short: count + number % 3)  # type: ignore[misc]
+        write_side(tmp_path / name, lambda number, count=long: count + number % 7, task="meta_other")  # type: ignore[misc]
+    ended, tree = judge(tmp_path)
+    found = tree["length"]["answer_tokens"]
+    assert found["tasks"]["meta_some"]["ratio"] > 1.9 and found["tasks"]["meta_other"]["ratio"] < 1.02
+    assert (ended, found["ratio"]) == (0, pytest.approx(1 + 20 / (10 + 0.99 + 1000 + 2.95), rel=1e-3))
+
+
 def test_equal_scores_and_twice_the_tokens_are_no_ship_and_the_reason_is_said_first(tmp_path: Path) -> None:
     write_side(tmp_path / "a", usual)
     write_side(tmp_path / "b", grown(100))

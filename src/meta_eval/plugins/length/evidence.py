@@ -1,12 +1,12 @@
 """How much longer the candidate's answers are than the baseline's, decided against ``length`` of ``gate.yaml``: in
 tokens, and in seconds of a request.
 
-The ratio of the means is paired doc by doc, and averaged over tasks by their docs (`meta_eval.stats.ratio`: the delta
-method on a log scale, docs of a cluster as one). Few endless answers hold most of a sum, and then that scale proves
-too much: the ends are also those of Student's intervals of the ratio and of its inverse, whatever is wider. At the 95
-% level of all decisions its interval alone decides: above the limit DON'T SHIP, below it nothing, and else UNDECIDED.
-Of candidates exactly at the limit about 2.5 % pass, and as many fail. A cut answer counts as its limit, on both
-sides: the answer that was wanted is at least as long.
+The ratio of the means over all docs is paired doc by doc (`meta_eval.stats.ratio`: the delta method on a log scale,
+docs of a cluster as one). It is what the same questions cost, so a task with longer answers counts more. Few endless
+answers hold most of a sum, and then that scale proves too much: the ends are also those of Student's intervals of the
+ratio and of its inverse, whatever is wider. At the 95 % level of all decisions its interval alone decides: above the
+limit DON'T SHIP, below it nothing, and else UNDECIDED. Of candidates exactly at the limit about 2.5 % pass, and as many
+fail. A cut answer counts as its limit, on both sides: the answer that was wanted is at least as long.
 """
 
 from __future__ import annotations
@@ -113,15 +113,14 @@ class _Lengths:
         from meta_eval.stats.ratio import ratio_of_means
 
         before, after = (np.array([side[place] for place in places]) for side in (self.baseline, self.candidate))
-        tasks, clusters = ([some[place] for place in places] for some in (self.tasks, self.clusters))
-        ones = np.ones(len(places))
+        clusters, ones, whole = [self.clusters[place] for place in places], np.ones(len(places)), [0] * len(places)
         try:
-            growth = ratio_of_means(after, before, ones, tasks, clusters)
+            growth = ratio_of_means(after, before, ones, whole, clusters)
         except ValueError:
             return None
         interval = growth.positive_interval(LEVEL)
         if interval is not None and growth.value > 0:
-            shrinkage = ratio_of_means(before, after, ones, tasks, clusters, floor=1e-9)
+            shrinkage = ratio_of_means(before, after, ones, whole, clusters, floor=1e-9)
             lows = [found.lower for mean in (growth, shrinkage) if (found := mean.interval(LEVEL))]
             upper = 1 / lows[1] if lows[1] > 0 else math.inf
             interval = Interval(min(interval.lower, max(lows[0], 0.0)), max(interval.upper, upper))
