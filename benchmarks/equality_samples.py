@@ -63,8 +63,8 @@ def ask(address: str, name: str, source: Source, prompt: str, number: int) -> st
     """An answer to a prompt, drawn with a seed of its own."""
     system = [] if source.system is None else [{"role": "system", "content": source.system}]
     body = {
-        "messages": [*system, {"role": "user", "content": prompt}], "temperature": source.temperature, "top_p": 1.0,
-        "top_k": 40, "min_p": 0.05, "max_tokens": TOKENS,
+        "model": "m", "messages": [*system, {"role": "user", "content": prompt}], "temperature": source.temperature,
+        "top_p": 1.0, "top_k": 40, "min_p": 0.05, "max_tokens": TOKENS,
         "seed": zlib.crc32(f"{name} {prompt} {number}".encode()) % 2**31,
     }  # fmt: skip
     request = urllib.request.Request(

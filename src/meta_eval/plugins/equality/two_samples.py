@@ -1,12 +1,13 @@
 """Two samples of answers to the same prompts: are they draws of the same distributions?
 
-Three statistics of the characters of the answers, and one permutation test of the largest:
+Two statistics with each of two kernels of the characters of the answers, and one permutation test of the largest:
 
-- the maximum mean discrepancy (MMD) with a Hamming kernel of Gao, Liang, Guestrin, "Model Equality Testing: Which
-  Model Is This API Serving?" (arXiv 2410.20247, section 3). It sees any difference of distributions. Of a mixture with
-  a share e of another model it sees e squared;
-- how typical the answers of each side are (`compute_typicality`), by the same kernel, and by the spectrum kernel that
-  the paper compares it with (runs of five characters). They see e itself, though not every difference.
+- the maximum mean discrepancy (MMD), with the Hamming kernel of Gao, Liang, Guestrin, "Model Equality Testing: Which
+  Model Is This API Serving?" (arXiv 2410.20247, section 3), and with the spectrum kernel that the paper compares it
+  with (runs of five characters). Of a mixture with a share e of another model it sees e squared. With the Hamming
+  kernel it sees any difference of distributions; with the other one it needs fewer answers for most;
+- how typical the answers of each side are (`compute_typicality`), by the same kernels. They see e itself, though not
+  every difference.
 
 Each counts in its standard deviations over permutations. Labels are permuted within each prompt, and not over all
 prompts as in the paper, so a prompt with fewer answers of one side does no harm. The Hamming kernel weighs places by
@@ -42,8 +43,8 @@ _Floats = NDArray[np.float32]
 _BEYOND = 0.8416
 # Places of hashed runs, and the number whose powers weigh their characters, both prime; and cells drawn at once.
 _HASHES, _PRIME, _CELLS = 4093, 1009, 2**24
-# Statistics: one of all pairs, and one of each kernel.
-_STATISTICS = 3
+# Statistics: the MMD of each kernel, and the typicality of each.
+_STATISTICS = 4
 
 
 class PromptSamples(NamedTuple):
@@ -58,10 +59,10 @@ class TestResult:
     """What the permutation test says."""
 
     p: float
-    """(1 + permutations with a statistic that is not smaller) / (1 + permutations), of the larger statistic."""
+    """(1 + permutations with a statistic that is not smaller) / (1 + permutations), of the largest statistic."""
 
     discrepancy: float
-    """The MMD squared, the mean over prompts; unbiased, so it may be below 0."""
+    """The MMD squared with the Hamming kernel, the mean over prompts; unbiased, so it may be below 0."""
 
     discrepancy_p: float
     """The p value of the MMD alone, as the paper's test has it."""
@@ -74,7 +75,7 @@ class TestResult:
     over permutations; below 0 for less."""
 
     by_prompt: tuple[float, ...]
-    """The MMD squared of each prompt."""
+    """The same of each prompt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,15 +188,15 @@ def run_test(samples: Sequence[PromptSamples], draws: int = DRAWS) -> TestResult
     return TestResult(
         p=float(_compute_p(_join(scaled))), discrepancy=float(sums[0, 0]) / len(samples),
         discrepancy_p=float(_compute_p(sums[0])), closeness_p=float(_compute_p(-sums[0])),
-        typicality=(float(scaled[1, 0]), float(scaled[2, 0])),
+        typicality=(float(scaled[2, 0]), float(scaled[3, 0])),
         by_prompt=tuple(by_prompt),
     )  # fmt: skip
 
 
 def _compute_all(kernels: _Floats, labels: _Floats, a: int, b: int) -> NDArray[np.float64]:
-    """All statistics of kernels of the shape (2, ..., n, n); shape (3, ..., draws)."""
+    """All statistics of kernels of the shape (2, ..., n, n); shape (4, ..., draws)."""
     return np.stack([
-        compute_discrepancy(kernels[0], labels, a, b), *(compute_typicality(kernel, labels, a, b) for kernel in kernels)
+        compute(kernel, labels, a, b) for compute in (compute_discrepancy, compute_typicality) for kernel in kernels
     ])  # fmt: skip
 
 
@@ -208,7 +209,7 @@ def _scale(sums: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _join(scaled: NDArray[np.float64]) -> NDArray[np.float64]:
     """The largest statistic. A side may be more typical or less."""
-    joined: NDArray[np.float64] = np.maximum(scaled[0], np.abs(scaled[1:]).max(axis=0))
+    joined: NDArray[np.float64] = np.maximum(scaled[:2].max(axis=0), np.abs(scaled[2:]).max(axis=0))
     return joined
 
 
@@ -275,7 +276,7 @@ def _simulate(samples: Sequence[PromptSamples], kind: str, simulations: int) -> 
     highest = float(np.quantile(joined[:, 1:], 1 - DIFFERENT))
     times = [
         ((highest + _BEYOND * float(found.std())) / max(float(found.mean()), 1e-9)) ** power
-        for found, power in zip(scaled[..., 0], (1, 2, 2), strict=True)
+        for found, power in zip(scaled[..., 0], (1, 1, 2, 2), strict=True)
     ]
     return float((_compute_p(joined) <= DIFFERENT).mean()), max(1.0, min(times)) if min(times) <= MOST_TIMES else None
 
