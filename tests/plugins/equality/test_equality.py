@@ -13,6 +13,7 @@ import pytest
 from command import cli
 from fake_server import Body
 from forked import started
+from marks import thorough
 from sampled_server import draw_answer, equality, mixed, sampled_server, sure, write_answers, write_run
 
 from meta_eval.plugins.equality.api import equality as call
@@ -93,6 +94,7 @@ def test_both_are_asked_in_the_same_minutes(place: Path) -> None:
     assert times[1][0] < times[0][len(times[0]) // 2] < times[1][-1]
 
 
+@thorough
 def test_the_same_command_asks_nothing_again_and_says_the_same(place: Path) -> None:
     with sampled_server() as a, sampled_server() as b:
         first = equality(place, a, b, *FEW)

@@ -14,7 +14,7 @@ import pytest
 from chat_server import ChatServer, Reply, completion
 from command import cli
 from fake_server import Body
-from marks import few
+from marks import few, thorough
 from sampled_server import Draw, draw_answer, equality, sampled_server, sure, write_answers, write_run
 
 from meta_eval.base.errors import UserError
@@ -129,6 +129,7 @@ def test_an_endpoint_that_fails_or_lies(changes: dict[str, Any], codes: set[int]
     assert "Traceback" not in said and "\x1b" not in done.stdout
 
 
+@thorough
 def test_a_side_with_many_missing_answers_is_not_the_same(tmp_path: Path) -> None:
     lines = []
     for path, seed in ((tmp_path / "a.jsonl", 1), (tmp_path / "b.jsonl", 2)):
@@ -272,6 +273,7 @@ def settled(prompt: str, rng: random.Random, model: str = "") -> str:
 _FILLED = " lorem ipsum dolor sit amet" * 40
 
 
+@thorough
 def test_answers_that_are_longer_than_what_is_compared_are_not_the_same(tmp_path: Path) -> None:
     def differ_behind(prompt: str, rng: random.Random) -> str:
         text = settled(prompt, rng) + _FILLED
@@ -386,6 +388,7 @@ def test_one_address_for_both_is_said(place: Path) -> None:
         assert any("one place" in note for note in equality(place, a, a, "--prompts", "3", "--samples", "3")["notes"])
 
 
+@thorough
 def test_many_answers_take_little_memory() -> None:
     texts = [draw_answer("prompt", random.Random(number)) for number in range(600)]
     tracemalloc.start()
