@@ -252,7 +252,7 @@ def test_the_core_names_no_verb_and_no_backend_of_a_plugin() -> None:
 
 # Figures of the house, which may only fall. Who raises one says why in the commit; who lowers one writes its new value.
 LIMITS = {
-    "statements of the core": 25066, "statements of src": 39626, "names of sockets": 90, "circles of imports": 0,
+    "statements of the core": 25070, "statements of src": 39636, "names of sockets": 90, "circles of imports": 0,
     "classes of a graded doc": 4,
 }  # fmt: skip
 # Classes that hold what was answered to a doc, or its verdict.

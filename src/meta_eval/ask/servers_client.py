@@ -269,16 +269,23 @@ class ServersClient(Client, Generic[_Server]):
                     return
                 answer = answers.get()
                 if isinstance(answer, BaseException):
-                    self._on_loop(_cancelled(workers))
-                    while not answers.empty():  # keep what was answered meanwhile
-                        if isinstance(other := answers.get(), Answer):
-                            yield other
+                    yield from self._stop_asking(workers, answers)
                     raise answer
                 under_way -= 1
                 yield answer
+        except KeyboardInterrupt:
+            yield from self._stop_asking(workers, answers)
+            raise
         finally:
             if self._loop.is_running():  # unless the client was already closed
                 self._on_loop(_cancelled(workers))
+
+    def _stop_asking(self, workers: Any, answers: queue.SimpleQueue[Answer | BaseException]) -> Iterator[Answer]:
+        """What was answered meanwhile, which is kept."""
+        self._on_loop(_cancelled(workers))
+        while not answers.empty():
+            if isinstance(answer := answers.get(), Answer):
+                yield answer
 
     def _run_loop(self) -> None:
         """Run the loop until it is stopped, also where the code of another package ends the program: the caller gets

@@ -137,6 +137,21 @@ def test_it_resumes_after_an_interrupt(place: Path) -> None:
         assert len(a.prompts()) - before < 100
 
 
+def test_an_interrupt_keeps_what_the_faster_side_has_answered(place: Path) -> None:
+    words = ("--prompts", "12", "--samples", "10", "--set", "concurrency=8")
+    with sampled_server() as a, sampled_server(seconds=0.4) as b:
+        running = started("equality", a.url, b.url, "--pack", "work_dir", *words, cwd=place)
+        while len(b.prompts()) < 8:
+            threading.Event().wait(0.02)
+        threading.Event().wait(0.2)
+        running.send_signal(signal.SIGINT)
+        _, errors = running.communicate()
+        assert running.returncode == 130, errors
+        (journal,) = place.rglob("equality/a/*.jsonl")
+        kept = [line for line in journal.read_text(encoding="utf-8").splitlines() if '"text"' in line]
+        assert 16 <= len(kept) == len(a.prompts())
+
+
 def test_recorded_answers_are_judged_without_asking(tmp_path: Path) -> None:
     write_answers(tmp_path / "a.jsonl", sure, 1, prompts=24, samples=16)
     write_answers(tmp_path / "b.jsonl", sure, 2, prompts=24, samples=16)

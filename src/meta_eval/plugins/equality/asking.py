@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -243,7 +243,7 @@ def _ask(sides: Sequence[_Asked], journals: Sequence[Journal], stack: ExitStack)
     seed = hash_json([sorted(request.sha256 for request in side.requests) for side in sides])
     rng, total, kept = random.Random(seed), sum(len(side.requests) for side in sides), 0  # noqa: S311 (no secret)
     rng.shuffle(places)
-    running: dict[int, Iterator[Answer]] = {}
+    running: dict[int, Generator[Answer]] = {}
     for number in sorted(set(places)):
         side = sides[number]
         logs, left = side.folder / "logs", side.list_left()
@@ -251,7 +251,7 @@ def _ask(sides: Sequence[_Asked], journals: Sequence[Journal], stack: ExitStack)
         client = _find_servers_client(side.settings)(side.settings, model=side.settings.model_name, logs=logs)
         side.client = stack.enter_context(client)
         rng.shuffle(left)
-        running[number] = stack.enter_context(closing(side.client.answer(left)))  # type: ignore[type-var]
+        running[number] = stack.enter_context(closing(side.client.answer(left)))  # type: ignore[arg-type]
     report_progress("asking both in one random order")
 
     def count() -> tuple[int, int]:
@@ -260,14 +260,22 @@ def _ask(sides: Sequence[_Asked], journals: Sequence[Journal], stack: ExitStack)
     with counting_saved(count):
         try:
             for number in places:
-                answer, side = next(running[number]), sides[number]
-                assert side.client is not None  # noqa: S101 (it was started above)
-                journals[number].add(answer, engine=side.client.engine)
-                side.answers[answer.id] = answer
+                _keep(next(running[number]), sides[number], journals[number])
                 kept += 1
                 report_progress("asking both in one random order", kept, len(places))
         except KeyboardInterrupt:
+            for number, answers in running.items():  # what the faster side has answered already
+                with suppress(KeyboardInterrupt):
+                    _keep(answers.throw(KeyboardInterrupt), sides[number], journals[number])
+                    for answer in answers:
+                        _keep(answer, sides[number], journals[number])
             raise Interrupted(*count()) from None
+
+
+def _keep(answer: Answer, side: _Asked, journal: Journal) -> None:
+    assert side.client is not None  # noqa: S101 (it was started)
+    journal.add(answer, engine=side.client.engine)
+    side.answers[answer.id] = answer
 
 
 def _list_notes(side: _Asked, journal: Journal) -> list[str]:
