@@ -95,7 +95,7 @@ class RecordedDoc:
     fault: str | None = None
     """Of a log: why there is no answer, a clause; None if there is one."""
 
-    turns: str = ""
+    turns: str = field(default="", repr=False)  # a log's revision is a hash of all other fields
     """Of a log: the hash of all that the model did in several turns; empty for an answer in one."""
 
     @property
