@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from command import cli
 from forked import started
+from marks import thorough
 from shared import shared_templates
 
 
@@ -128,6 +129,7 @@ def test_a_configuration_that_is_not_there_is_told_where_a_pack_is_named_too(wor
     assert (done.returncode, "error: --config: there is no file nowhere.yaml." in done.stderr) == (2, True)
 
 
+@thorough
 def test_init_in_more_than_a_thousand_folders_is_one_message(tmp_path: Path) -> None:
     done = cli("init", "/".join("a" * 1500), cwd=tmp_path)
     assert done.returncode == 2 and "File name too long" in done.stderr and not list(tmp_path.iterdir())

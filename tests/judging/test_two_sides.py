@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from marks import thorough
 from runs import TIME, entry, manifest, read_lines, write_lines, write_run
 from stored import stored
 
@@ -100,6 +101,7 @@ def test_a_stricter_grader_fails_nobody(lower: int, losses: int, outcome: str, i
     assert (decision.outcome, decision.invalid) == (outcome, invalid)
 
 
+@thorough
 def test_a_grader_that_became_more_lenient_ships_nobody(tmp_path: Path) -> None:
     """The grader gives 6 % of equal answers more, and may do so of the others, which lose nothing by it."""
     assert graded(tmp_path / "same", 6000, 3000).outcome == "SHIP"

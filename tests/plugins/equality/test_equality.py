@@ -162,6 +162,7 @@ def test_recorded_answers_are_judged_without_asking(tmp_path: Path) -> None:
     assert "they are a copy, or were drawn with the same seeds" in json.loads(done.stdout)["summary"]
 
 
+@thorough
 def test_a_run_with_repeats_is_judged(tmp_path: Path) -> None:
     write_run(tmp_path / "a", sure, 1, prompts=24, samples=16)
     write_run(tmp_path / "b", sure, 2, prompts=24, samples=16)

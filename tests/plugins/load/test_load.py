@@ -19,6 +19,7 @@ from places import THOROUGH
 from meta_eval.plugins.load import engine_figures
 
 
+@thorough
 def test_a_sound_server_whose_near_ties_turn_is_the_same(place: Path) -> None:
     with load_server(place / "model") as server:
         tree = run_load(place, server, "--concurrency", "12", *([] if THOROUGH else ["--traffic", "0"]), code=0)
@@ -56,6 +57,7 @@ def test_without_log_probabilities_signs_in_the_text_suffice(place: Path) -> Non
     assert any("near ties are not known" in note for note in tree["notes"])
 
 
+@thorough
 def test_without_log_probabilities_no_fault_is_seen_at_best(place: Path) -> None:
     with load_server(place / "model", tied=0, scores=False) as server:
         words = ("--concurrency", "24", "--traffic", "0", "--docs", "200", "--html", "page.html")

@@ -278,6 +278,7 @@ def test_two_logs_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) ->
     assert "q4/run/ppl.log beside f16/run/ppl.log" in ran.stdout
 
 
+@thorough
 def test_a_log_that_memory_does_not_hold_is_one_message(tmp_path: Path) -> None:
     """With 24 MiB more than the process has at its start, where a plain log is read."""
     plain = logs.write_plain(TEXT.base)
