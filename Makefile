@@ -25,8 +25,8 @@ quickstart: .venv/.installed
 	cd build/quickstart && ../../$(BIN)/meta-eval run --set model_args.rope_freq_scale=0.6
 
 # What needs the real engine or a real browser runs in .ci/run. Files in their own order: by count of tests the slowest come
-# last. One worker a processor: each collects all tests, and makes what its own tests share.
-WORKERS := $(shell getconf _NPROCESSORS_ONLN)
+# last. One worker more than processors, because many tests wait. Each collects all tests, and makes what its own tests share.
+WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 test: .venv/.installed
 	$(BIN)/python -m pytest -m "not engine and not browser and not lighteval" -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
